@@ -1,0 +1,54 @@
+# The few commands a person types. `make demo` and `make test` are the two that matter; both set up what they need.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+NODES ?= 1
+TARGET := x86_64-unknown-linux-musl
+IMAGE_DIR := target/images
+LOCAL_KUBE := cargo run -q -p tests --bin local-kube --
+# Where the images are pulled from by `make deploy`; empty: images of the local Kubernetes.
+IMAGES ?=
+TAG ?= dev
+PREFIX := $(if $(IMAGES),$(IMAGES)/,)
+
+.PHONY: help setup demo test lint bench kube-up kube-down images deploy undeploy generate soak
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+setup: ## packages, Rust target and test runner that everything below needs (idempotent)
+	@tests/kube/setup.sh
+
+demo: setup ## the main job: a local Kubernetes, the operator, a cluster that forms, serves and heals
+	@tests/demo.sh
+
+test: setup ## every test; ends with the runner's count
+	@tests/run.sh
+
+lint: setup ## format, clippy, one TLS stack
+	@tests/lint.sh
+
+bench: setup ## the figures: a table, and target/bench/figures.json; ONLY=<figure id> for one, RUNS=5
+	@tests/bench.sh
+
+kube-up: setup ## a local Kubernetes of NODES=1..3; kubeconfig at .local/kube/kubeconfig
+	@$(LOCAL_KUBE) up --name kube --nodes $(NODES)
+
+kube-down: ## take it away
+	@$(LOCAL_KUBE) down --name kube
+
+generate: ## CRDs and API reference from the Rust types
+	cargo run -q -p crds --bin crdgen
+
+images: ## both images, as archives in target/images
+	@deploy/images.sh $(IMAGE_DIR) $(TAG)
+
+deploy: ## the operator into the cluster that KUBECONFIG names; IMAGES=<registry/path> TAG=<tag>
+	@kubectl kustomize deploy \
+	  | sed -E 's#image: (etcd-(operator|agent)):dev#image: $(PREFIX)\1:$(TAG)#; s#=(etcd-agent):dev#=$(PREFIX)\1:$(TAG)#; s#value: (etcd-(operator|agent)):dev#value: $(PREFIX)\1:$(TAG)#' \
+	  | kubectl apply --server-side -f -
+	@kubectl -n etcd-operator-system rollout status deployment/etcd-operator --timeout=120s
+
+undeploy: ## the operator away; etcd keeps running
+	@deploy/undeploy.sh
