@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Every test, in one run of the test runner. `make test` and CI call it.
+# usage: tests/run.sh [nextest arguments, such as a filter]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+tests/lint.sh
+deploy/images.sh target/images dev
+cargo build -q --locked -p tests --bins
+kube=target/debug/local-kube
+"$kube" build
+
+trap '"$kube" down --name test' EXIT
+cargo nextest run --workspace --locked --no-fail-fast "$@"
