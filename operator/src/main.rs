@@ -1,2 +1,2 @@
-//! placeholder
+//! The operator's binary.
 fn main() {}

@@ -1,0 +1,5 @@
+//! Links to agents.
+
+/// A handle on all links.
+#[derive(Clone, Debug)]
+pub struct Links {}

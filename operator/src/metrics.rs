@@ -1,0 +1,5 @@
+//! The operator's metrics.
+
+/// All metric families, registered once.
+#[derive(Debug, Default)]
+pub struct Metrics {}

@@ -1,0 +1,1 @@
+//! Pure: facts in, one plan out.
