@@ -234,7 +234,7 @@ pub struct MemberSummary {
 
     /// State of the data directory; the member's own status says more.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
+    #[schemars(with = "Option<String>")]
     pub data_directory: Option<DataDirectoryState>,
 
     /// Version of its agent; absent when the Pod has none or the link is down.

@@ -43,7 +43,7 @@ pub enum DefragOutcome {
 pub struct EtcdDefragStatus {
     /// `Pending`, `Running`, `Complete` or `Failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
+    #[schemars(with = "Option<String>")]
     pub phase: Option<DefragPhase>,
 
     /// `metadata.generation` that this status was made from.
@@ -86,7 +86,7 @@ pub struct MemberDefrag {
 
     /// `Pending`, `Skipped`, `Defragmented` or `Failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
+    #[schemars(with = "Option<String>")]
     pub outcome: Option<DefragOutcome>,
 
     /// Why, in a sentence.

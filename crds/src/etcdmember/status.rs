@@ -38,7 +38,7 @@ pub struct EtcdMemberStatus {
 
     /// `Leader`, `Follower`, `Learner` or `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
+    #[schemars(with = "Option<String>")]
     pub role: Option<MemberRole>,
 
     /// 1 while its Pod is ready, otherwise 0; there for the scale subresource.

@@ -34,7 +34,7 @@ pub enum RecoveryPhase {
 pub struct EtcdRecoveryStatus {
     /// `Pending`, `NeedsSpace`, `Fencing`, `Rebuilding`, `Rejoining`, `Complete` or `Failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
+    #[schemars(with = "Option<String>")]
     pub phase: Option<RecoveryPhase>,
 
     /// `metadata.generation` that this status was made from.

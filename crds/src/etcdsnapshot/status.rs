@@ -28,7 +28,7 @@ pub enum SnapshotPhase {
 pub struct EtcdSnapshotStatus {
     /// `Pending`, `Started`, `Complete` or `Failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
+    #[schemars(with = "Option<String>")]
     pub phase: Option<SnapshotPhase>,
 
     /// `metadata.generation` that this status was made from.
