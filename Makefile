@@ -39,7 +39,7 @@ kube-down: ## take it away
 	@$(LOCAL_KUBE) down --name kube
 
 generate: ## CRDs and API reference from the Rust types
-	cargo run -q -p crds --bin crdgen
+	cargo run -q -p crds --example generate
 
 images: ## both images, as archives in target/images
 	@deploy/images.sh $(IMAGE_DIR) $(TAG)
