@@ -1,0 +1,26 @@
+//! Which member goes first (operator.md, "Choices").
+
+use super::view::{MemberView, Standing, View};
+
+/// The member to let go: unlisted before listed, unhealthy before healthy, learner before voter, follower before
+/// leader, then the youngest, then by name.
+#[must_use]
+pub(super) fn victim<'v, 'a>(view: &'v View<'a>) -> Option<&'v MemberView<'a>> {
+    let leader = view.leader().map(|leader| leader.fact.name.as_str());
+    view.members
+        .iter()
+        .filter(|member| !member.fact.deleting)
+        .min_by_key(|member| {
+            (
+                member.standing.listed().is_some(),
+                member.healthy(),
+                !matches!(
+                    member.standing,
+                    Standing::Learner(_) | Standing::Joining(_) | Standing::Unbound(_)
+                ),
+                leader == Some(member.fact.name.as_str()),
+                std::cmp::Reverse(member.fact.created),
+                member.fact.name.as_str(),
+            )
+        })
+}

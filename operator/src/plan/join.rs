@@ -1,0 +1,117 @@
+//! Admitted members: bound to their directory, told to join, nudged until they serve.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use super::{
+    facts::{Binding, Id, MemberList},
+    orders,
+    report::{DirectoryState, ProcessState},
+    step::{Order, Peer, Plan, Step, WaitReason},
+    view::{MemberView, Standing, View},
+};
+
+/// Time between two writes that let a joiner publish itself.
+const NUDGE_EVERY: SignedDuration = SignedDuration::from_millis(400);
+/// Below this index a joiner publishes itself without help (etcd-facts §2: above 5,000).
+const NUDGE_ABOVE: u64 = 4000;
+
+/// Sends `Join` to every admitted member that waits for it. Not while more members are about to be admitted: the list
+/// in the order must be the list that the joiner finds ("member count is unequal").
+pub(super) fn send_joins(view: &View, list: &MemberList, plan: &mut Plan) {
+    for member in view.members.iter().filter(|member| !member.fact.deleting) {
+        let (Standing::Unbound(id) | Standing::Joining(id)) = member.standing else {
+            continue;
+        };
+        let name = member.fact.name.as_str();
+        let Some(report) = member
+            .fact
+            .link
+            .live()
+            .filter(|report| report.directory.state == DirectoryState::Unborn)
+        else {
+            plan.wait(
+                WaitReason::PodStarting,
+                Some(name),
+                format!("{name} is admitted; its agent is not heard"),
+            );
+            continue;
+        };
+        let Some(order) = order(view, list, id) else { continue };
+        if orders::start_is_due(view.facts, member.fact, &order, plan) {
+            let binding = Binding {
+                id,
+                nonce: report.directory.nonce.clone(),
+            };
+            plan.chain(orders::send(member.fact, Some(binding), order));
+        } else {
+            plan.wait(
+                WaitReason::EtcdStarting,
+                Some(name),
+                format!("{name} is admitted and starting"),
+            );
+        }
+    }
+}
+
+fn order(view: &View, list: &MemberList, id: Id) -> Option<Order> {
+    let record = &view.facts.cluster.record;
+    Some(Order::Join {
+        token: record.token.clone()?,
+        incarnation: record.incarnation,
+        member_id: id,
+        cluster_id: record.cluster_id?,
+        members: list.members.iter().map(|listed| peer(view, listed)).collect(),
+        options: view.facts.cluster.spec.options.clone(),
+    })
+}
+
+fn peer(view: &View, listed: &super::facts::Listed) -> Peer {
+    let ours = view
+        .members
+        .iter()
+        .find(|member| member.listed.is_some_and(|own| own.id == listed.id));
+    let name = match ours {
+        Some(member) if listed.name.is_empty() => member.fact.name.clone(),
+        Some(_) | None => listed.name.clone(),
+    };
+    Peer {
+        name,
+        id: listed.id,
+        peer_urls: listed.peer_urls.clone(),
+    }
+}
+
+/// A joiner that got a snapshot while nobody writes loses its own announcement, and never serves until somebody
+/// writes (M24).
+pub(super) fn nudge(view: &View, via: &str, plan: &mut Plan) {
+    let silent = view.members.iter().find(|member| waits_for_a_write(member));
+    let Some(silent) = silent else { return };
+    let index = view
+        .leader()
+        .and_then(|leader| leader.fact.link.live()?.etcd.as_ref().map(|etcd| etcd.commit));
+    if index.is_some_and(|index| index < NUDGE_ABOVE) {
+        return;
+    }
+    let name = silent.fact.name.as_str();
+    plan.wait(
+        WaitReason::EtcdStarting,
+        Some(name),
+        format!("etcd of {name} has joined and does not serve yet"),
+    );
+    let age = view.facts.nudged.map(|at| view.facts.now.duration_since(at));
+    if age.is_none_or(|age| age >= NUDGE_EVERY) {
+        plan.step(Step::Nudge { via: via.to_owned() });
+    }
+    plan.look_again(Duration::from_millis(400));
+}
+
+fn waits_for_a_write(member: &MemberView) -> bool {
+    matches!(member.standing, Standing::Learner(_))
+        && member.fact.link.live().is_some_and(|report| {
+            report.process.state == ProcessState::Starting
+                && report.directory.state == DirectoryState::InUse
+                && !report.etcd.as_ref().is_some_and(|etcd| etcd.serving)
+        })
+}

@@ -1,0 +1,155 @@
+//! What is reported of one member.
+
+use crds::{
+    conditions::{self, ConditionStatus, ConditionType, NewCondition, Reason},
+    etcdmember::{AgentStatus, DataDirectory, EtcdExit, EtcdMemberStatus},
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::{
+    facts::{Medium, Version},
+    report::Report,
+    status::{coarse, directory, id_of, role},
+    step::Plan,
+    view::{MemberView, Standing, View},
+};
+
+/// The member's whole status. Binding and directive number are kept as they are: steps write them.
+#[must_use]
+pub fn member(
+    view: &View,
+    plan: &Plan,
+    member: &MemberView,
+    generation: i64,
+    old: &EtcdMemberStatus,
+) -> EtcdMemberStatus {
+    let mut status = old.clone();
+    let fact = member.fact;
+    let report = fact.link.live();
+    let etcd = report.and_then(|report| report.etcd.as_ref());
+    let pod = fact.pod.ours();
+    status.observed_generation = generation;
+    status.member_id = id_of(member);
+    status.is_voter = member.is_voter();
+    status.role = Some(role(view, member));
+    status.pod_name = pod.map(|_| fact.name.clone());
+    // Of a voter in memory, the UID stays that of the Pod whose memory the data were in, until it votes again.
+    let renewed_in_memory = view.facts.cluster.spec.medium == Medium::Memory && member.is_voter() && !member.healthy();
+    if !renewed_in_memory {
+        status.pod_uid = pod.map(|pod| pod.uid.clone());
+    }
+    status.pvc_name = (view.facts.cluster.spec.medium == Medium::Disk).then(|| crds::names::member_claim(&fact.name));
+    status.replicas = i32::from(pod.is_some_and(|pod| pod.ready));
+    status.selector = format!("{}={}", crds::labels::COMPONENT, fact.name);
+    if let Some(etcd) = etcd {
+        status.version = Some(etcd.version.clone())
+            .filter(|version| !version.is_empty())
+            .or(status.version);
+    }
+    status.agent = match (report, pod) {
+        (Some(report), _) => Some(AgentStatus {
+            version: report.agent_version.clone(),
+            connected: true,
+        }),
+        (None, Some(pod)) if pod.has_agent => Some(AgentStatus {
+            version: old
+                .agent
+                .as_ref()
+                .map(|agent| agent.version.clone())
+                .unwrap_or_default(),
+            connected: false,
+        }),
+        (None, _) => None,
+    };
+    if let Some(report) = report {
+        status.data_directory = Some(DataDirectory {
+            state: directory(report.directory.state),
+            detail: report.directory.detail.clone(),
+            bytes: Some(coarse(i64::try_from(report.directory.bytes).unwrap_or(i64::MAX))),
+            quarantined: Vec::new(),
+        });
+        status.exit = exit(report);
+    }
+    for condition in member_conditions(plan, member, generation) {
+        conditions::set(&mut status.conditions, condition, view.facts.now);
+    }
+    status
+}
+
+fn exit(report: &Report) -> Option<EtcdExit> {
+    let count = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
+    report.process.exit.as_ref().map(|exit| EtcdExit {
+        code: exit.code,
+        class: exit.class.clone(),
+        last_lines: exit.last_lines.clone(),
+        at: Timestamp::from_second(exit.at).ok().map(Time),
+        restarts: count(report.process.restarts),
+        oom_kills: count(report.process.oom_kills),
+    })
+}
+
+fn member_conditions(plan: &Plan, member: &MemberView, generation: i64) -> Vec<NewCondition> {
+    let fact = member.fact;
+    let wait = plan
+        .waits
+        .iter()
+        .filter(|wait| wait.member.as_deref() == Some(&fact.name))
+        .min_by_key(|wait| wait.reason);
+    let because = |otherwise: &str| wait.map_or_else(|| otherwise.to_owned(), |wait| wait.message.clone());
+    let ready = fact.pod.ours().is_some_and(|pod| pod.ready);
+    let (status, reason, message) = match &member.standing {
+        _ if fact.dormant => (
+            ConditionStatus::False,
+            Reason::Paused,
+            "the cluster is paused".to_owned(),
+        ),
+        Standing::Voter(_) | Standing::Learner(_) if ready => {
+            (ConditionStatus::True, Reason::PodReady, "serves".to_owned())
+        }
+        Standing::Unknown if ready && fact.record.voter => {
+            (ConditionStatus::True, Reason::PodReady, "its Pod is ready".to_owned())
+        }
+        _ if fact.record.binding.is_none() && member.listed.is_none() => (
+            ConditionStatus::False,
+            Reason::DiscoveringMemberID,
+            because("it has no member ID yet"),
+        ),
+        _ => (
+            ConditionStatus::False,
+            Reason::PodNotReady,
+            because("its Pod is not ready"),
+        ),
+    };
+    let mut all = vec![NewCondition {
+        type_: ConditionType::Ready,
+        status,
+        reason,
+        message,
+        observed_generation: Some(generation),
+    }];
+    let running = fact
+        .link
+        .live()
+        .and_then(|report| report.etcd.as_ref())
+        .and_then(|etcd| Version::parse(&etcd.version));
+    if let (Some(running), Some(wanted)) = (running, fact.version) {
+        let drifted = running != wanted;
+        all.push(NewCondition {
+            type_: ConditionType::VersionDrifted,
+            status: drifted.into(),
+            reason: if drifted {
+                Reason::VersionMismatch
+            } else {
+                Reason::VersionMatched
+            },
+            message: if drifted {
+                format!("runs {running}, {wanted} is wanted")
+            } else {
+                format!("runs {running}")
+            },
+            observed_generation: Some(generation),
+        });
+    }
+    all
+}

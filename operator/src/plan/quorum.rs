@@ -1,0 +1,136 @@
+//! Does a quorum stand? By the word of etcd itself, with unknown as a state of its own.
+
+use jiff::SignedDuration;
+
+use super::{
+    facts::{Link, Medium, PodFact},
+    view::{MemberView, View},
+};
+
+/// How long a voter may be without a leader before it means more than an election.
+const ELECTION: SignedDuration = SignedDuration::from_secs(2);
+/// How long nobody may be heard before it is said.
+const SILENCE: SignedDuration = SignedDuration::from_secs(8);
+
+/// What is known of the quorum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Quorum {
+    /// The cluster was never formed.
+    NotFormed,
+    /// Every voter serves.
+    Healthy,
+    /// A quorum serves; these voters do not, as far as is known.
+    Serving {
+        /// Names, with what is wrong.
+        missing: Vec<String>,
+    },
+    /// It is lost; these voters do not serve.
+    Lost {
+        /// Names, with what is wrong.
+        missing: Vec<String>,
+    },
+    /// No voter has its data any more.
+    AllLost,
+    /// No voter is heard.
+    Unreachable,
+    /// Not known at the moment, and not for long: what was said last stands.
+    Undecided,
+}
+
+/// What one voter is known to be.
+enum Word {
+    Well,
+    NoLeader,
+    Down(String),
+    Silent,
+}
+
+/// A quorum is proven to serve right now: by the list, which was read through it, or by a voter that knows a leader.
+#[must_use]
+pub fn proven(view: &View) -> bool {
+    view.facts.list.known().is_some() || view.members.iter().any(|member| member.is_voter() && member.healthy())
+}
+
+/// What is known of the quorum.
+#[must_use]
+pub fn judge(view: &View) -> Quorum {
+    if view.facts.cluster.record.cluster_id.is_none() {
+        return Quorum::NotFormed;
+    }
+    let voters: Vec<&MemberView> = view.members.iter().filter(|member| member.is_voter()).collect();
+    let words: Vec<(&str, Word)> = voters
+        .iter()
+        .map(|member| (member.fact.name.as_str(), word(view, member)))
+        .collect();
+    let mut missing: Vec<String> = words.iter().filter_map(|(name, word)| describe(name, word)).collect();
+    missing.extend(
+        view.strangers()
+            .filter(|listed| !listed.learner)
+            .map(|listed| format!("{} ({}) is no member of ours", listed.name, listed.id)),
+    );
+    if proven(view) {
+        return if missing.is_empty() {
+            Quorum::Healthy
+        } else {
+            Quorum::Serving { missing }
+        };
+    }
+    if voters.iter().all(|member| member.has_data() == Some(false)) {
+        return Quorum::AllLost;
+    }
+    let down = words.iter().filter(|(_, word)| matches!(word, Word::Down(_))).count();
+    if down > view.voters().saturating_sub(view.needed()) {
+        return Quorum::Lost { missing };
+    }
+    let unproven = view
+        .facts
+        .unproven_since
+        .map_or(SignedDuration::ZERO, |since| view.facts.now.duration_since(since));
+    let heard = words
+        .iter()
+        .any(|(_, word)| matches!(word, Word::NoLeader | Word::Down(_)));
+    match (heard, unproven) {
+        (true, time) if time >= ELECTION => Quorum::Lost { missing },
+        (false, time) if time >= SILENCE => Quorum::Unreachable,
+        _ => Quorum::Undecided,
+    }
+}
+
+fn word(view: &View, member: &MemberView) -> Word {
+    if member.healthy() {
+        return Word::Well;
+    }
+    match &member.fact.pod {
+        PodFact::Absent => return Word::Down("has no Pod".into()),
+        PodFact::Foreign { .. } => return Word::Down("has no Pod of its own".into()),
+        PodFact::Ours(pod) if pod.ended => return Word::Down("has a Pod that ended".into()),
+        PodFact::Ours(pod) if pod.node.is_none() => return Word::Down("has a Pod without a node".into()),
+        // In memory a Pod made after the data were is an empty one.
+        PodFact::Ours(_) => {}
+    }
+    match &member.fact.link {
+        Link::Up { report, .. } => match (&report.etcd, member.has_data()) {
+            (_, Some(false)) => Word::Down(format!("has a directory that is {}", report.directory.state.as_str())),
+            (Some(etcd), _) if etcd.leader.is_none() => Word::NoLeader,
+            (Some(_) | None, _) => Word::Down("runs no serving etcd".into()),
+        },
+        Link::Down { .. } | Link::None => {
+            let renewed = view.facts.cluster.spec.medium == Medium::Memory
+                && member.fact.pod.ours().map(|pod| pod.uid.as_str()) != member.fact.record.pod_uid.as_deref();
+            if renewed {
+                Word::Down("has a new Pod, and its data went with the old one".into())
+            } else {
+                Word::Silent
+            }
+        }
+    }
+}
+
+fn describe(name: &str, word: &Word) -> Option<String> {
+    match word {
+        Word::Well => None,
+        Word::NoLeader => Some(format!("{name} knows no leader")),
+        Word::Down(why) => Some(format!("{name} {why}")),
+        Word::Silent => Some(format!("{name} is not heard")),
+    }
+}

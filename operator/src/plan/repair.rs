@@ -1,0 +1,131 @@
+//! Broken members: their ID leaves, their directory is set aside, and they come back as learners.
+
+use super::{
+    facts::{Id, MemberList},
+    orders,
+    step::{Order, Plan, Step, WaitReason},
+    view::{Standing, View},
+};
+
+/// Removes the ID of one member whose data are gone or which is being deleted. True: a consensus step is in the plan.
+pub(super) fn remove_broken(view: &View, plan: &mut Plan) -> bool {
+    for member in &view.members {
+        let name = member.fact.name.as_str();
+        let (id, what) = match (&member.standing, member.listed) {
+            (Standing::Lost(id), _) => (*id, "its data are gone"),
+            (Standing::Damaged(id), _) => (*id, "its data are damaged"),
+            (_, Some(listed)) if member.fact.deleting => (listed.id, "its object is being deleted"),
+            _ => continue,
+        };
+        if remove(view, name, id, what, plan) {
+            return true;
+        }
+    }
+    orphans(view, plan)
+}
+
+/// Members of ours in etcd's list whose objects are gone.
+fn orphans(view: &View, plan: &mut Plan) -> bool {
+    let suffix = view.facts.cluster.peer_suffix.as_str();
+    for stranger in view.strangers() {
+        let ours = !stranger.peer_urls.is_empty() && stranger.peer_urls.iter().all(|url| url.ends_with(suffix));
+        if !ours {
+            continue;
+        }
+        if remove(view, "", stranger.id, "it has no object any more", plan) {
+            return true;
+        }
+    }
+    false
+}
+
+/// One removal, if a quorum stands without that member.
+pub(super) fn remove(view: &View, name: &str, id: Id, what: &str, plan: &mut Plan) -> bool {
+    let subject = if name.is_empty() {
+        id.to_string()
+    } else {
+        format!("{name} ({id})")
+    };
+    let stands = view.healthy_voters() >= view.needed() && view.stands_without(id);
+    let leads = view.leader().is_some_and(|leader| leader.standing.listed() == Some(id));
+    let others = view.via_other_than(name);
+    match others.filter(|_| stands) {
+        None => {
+            plan.wait(
+                WaitReason::Quorum,
+                Some(name).filter(|name| !name.is_empty()),
+                format!("{subject}: {what}; no quorum stands without it, so nothing is removed"),
+            );
+            false
+        }
+        Some(other) if leads => {
+            let Some(heir) = view.member(other).and_then(|member| member.standing.listed()) else {
+                return false;
+            };
+            plan.step(Step::MoveLeader {
+                via: name.to_owned(),
+                member: other.to_owned(),
+                id: heir,
+            });
+            true
+        }
+        Some(other) => {
+            let via = view.via().filter(|via| *via != name).unwrap_or(other);
+            plan.step(Step::Remove {
+                via: via.to_owned(),
+                member: name.to_owned(),
+                id,
+            });
+            true
+        }
+    }
+}
+
+/// Directories of members that etcd lists no longer: set aside, so that the member can come back.
+pub(super) fn quarantine(view: &View, list: &MemberList, plan: &mut Plan) {
+    for member in view.members.iter().filter(|member| !member.fact.deleting) {
+        let name = member.fact.name.as_str();
+        match &member.standing {
+            Standing::Removed(id) if list.members.iter().all(|listed| listed.id != *id) => {
+                let order = Order::Quarantine {
+                    incarnation: view.facts.cluster.record.incarnation,
+                    removed: *id,
+                };
+                plan.wait(
+                    WaitReason::DataDirectory,
+                    Some(name),
+                    format!("etcd no longer lists {id}: the directory of {name} is set aside and filled again"),
+                );
+                if member.fact.link.live().is_some() && orders::not_just_sent(view.facts, member.fact, &order, plan) {
+                    plan.chain(orders::send(member.fact, None, order));
+                }
+            }
+            Standing::Foreign | Standing::Unreadable => held(member.fact, plan),
+            Standing::Removed(_)
+            | Standing::Unknown
+            | Standing::Voter(_)
+            | Standing::Learner(_)
+            | Standing::Unbound(_)
+            | Standing::Joining(_)
+            | Standing::Lost(_)
+            | Standing::Damaged(_)
+            | Standing::Ready(_)
+            | Standing::Absent => {}
+        }
+    }
+}
+
+fn held(member: &super::facts::Member, plan: &mut Plan) {
+    let Some(report) = member.link.live() else { return };
+    let directory = &report.directory;
+    plan.wait(
+        WaitReason::DataDirectory,
+        Some(&member.name),
+        format!(
+            "the directory of {} is {}: {}; nothing is touched",
+            member.name,
+            directory.state.as_str(),
+            directory.detail
+        ),
+    );
+}

@@ -1,0 +1,295 @@
+//! What an agent reports, cut to size and typed. Reports are hostile input: every string is bounded here.
+
+use super::facts::Id;
+
+/// A report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Version of the agent.
+    pub agent_version: String,
+    /// The highest directive number it has accepted.
+    pub directive: u64,
+    /// The data directory.
+    pub directory: Directory,
+    /// etcd's process.
+    pub process: Process,
+    /// What etcd says, while it has been heard since its last start.
+    pub etcd: Option<Etcd>,
+    /// What the agent waits for.
+    pub waiting_for: String,
+}
+
+/// The data directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directory {
+    /// Its state.
+    pub state: DirectoryState,
+    /// Why.
+    pub detail: String,
+    /// Which directory it is; empty while the agent has given it none.
+    pub nonce: String,
+    /// etcd has once written its log here.
+    pub started: bool,
+    /// What was recorded before etcd's first start on it.
+    pub identity: Option<Identity>,
+    /// Size of etcd's part.
+    pub bytes: u64,
+}
+
+/// State of a data directory (agent.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DirectoryState {
+    /// The agent has not looked yet.
+    Unspecified,
+    /// etcd never started here, or the data are gone.
+    Unborn,
+    /// Usable.
+    Intact,
+    /// Usable: etcd repairs it by itself.
+    TornTail,
+    /// Not usable.
+    Damaged,
+    /// Usable, but not ours.
+    Foreign,
+    /// etcd runs on it.
+    InUse,
+    /// It could not be read; says nothing about what is in it.
+    Unreadable,
+}
+
+impl DirectoryState {
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unspecified => "Unknown",
+            Self::Unborn => "Unborn",
+            Self::Intact => "Intact",
+            Self::TornTail => "TornTail",
+            Self::Damaged => "Damaged",
+            Self::Foreign => "Foreign",
+            Self::InUse => "InUse",
+            Self::Unreadable => "Unreadable",
+        }
+    }
+}
+
+/// What is recorded beside the data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// UID of the cluster object.
+    pub cluster_uid: String,
+    /// The history.
+    pub incarnation: u64,
+    /// etcd's cluster ID.
+    pub cluster_id: Id,
+    /// The member ID.
+    pub member_id: Id,
+    /// The directory's nonce.
+    pub nonce: String,
+}
+
+/// etcd's process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its state.
+    pub state: ProcessState,
+    /// Version of the binary in the container.
+    pub etcd_version: String,
+    /// Starts after the first one.
+    pub restarts: u32,
+    /// Kills for memory.
+    pub oom_kills: u32,
+    /// How it last ended.
+    pub exit: Option<Exit>,
+}
+
+/// State of etcd's process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProcessState {
+    /// Not reported.
+    Unspecified,
+    /// No supervisor.
+    Absent,
+    /// The supervisor waits for an order.
+    Held,
+    /// Runs, has not served.
+    Starting,
+    /// Runs, has served.
+    Running,
+    /// Ended; a start is due.
+    Stopped,
+}
+
+/// How etcd ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// Exit code.
+    pub code: i32,
+    /// Its class, such as `Removed`.
+    pub class: String,
+    /// Its last words, at most five lines.
+    pub last_lines: Vec<String>,
+    /// When, in seconds since 1970.
+    pub at: i64,
+}
+
+/// What etcd says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Etcd {
+    /// Its member ID.
+    pub member_id: Id,
+    /// Its cluster ID.
+    pub cluster_id: Id,
+    /// The leader it knows.
+    pub leader: Option<Id>,
+    /// Commit index.
+    pub commit: u64,
+    /// Applied index.
+    pub applied: u64,
+    /// It does not vote.
+    pub learner: bool,
+    /// Version of the running process.
+    pub version: String,
+    /// Alarms.
+    pub alarms: Vec<String>,
+    /// The client port answers.
+    pub serving: bool,
+    /// A snapshot of the leader is coming in.
+    pub receiving_snapshot: bool,
+    /// Physical size of the database.
+    pub db_size: i64,
+}
+
+const WORD: usize = 64;
+const SENTENCE: usize = 256;
+const EXIT_LINES: usize = 5;
+
+fn cut(text: &str, most: usize) -> String {
+    text.chars().filter(|c| !c.is_control()).take(most).collect()
+}
+
+impl From<&proto::agent::Report> for Report {
+    fn from(report: &proto::agent::Report) -> Self {
+        Self {
+            agent_version: cut(&report.agent_version, WORD),
+            directive: report.directive,
+            directory: report
+                .data_directory
+                .as_ref()
+                .map_or_else(Directory::unspecified, Directory::from),
+            process: report.process.as_ref().map_or_else(Process::unspecified, Process::from),
+            etcd: report.etcd.as_ref().map(Etcd::from),
+            waiting_for: cut(&report.waiting_for, SENTENCE),
+        }
+    }
+}
+
+impl Directory {
+    fn unspecified() -> Self {
+        Self {
+            state: DirectoryState::Unspecified,
+            detail: String::new(),
+            nonce: String::new(),
+            started: false,
+            identity: None,
+            bytes: 0,
+        }
+    }
+}
+
+impl From<&proto::agent::DataDirectory> for Directory {
+    fn from(directory: &proto::agent::DataDirectory) -> Self {
+        use proto::agent::data_directory::State;
+        Self {
+            state: match directory.state() {
+                State::Unspecified => DirectoryState::Unspecified,
+                State::Unborn => DirectoryState::Unborn,
+                State::Intact => DirectoryState::Intact,
+                State::TornTail => DirectoryState::TornTail,
+                State::Damaged => DirectoryState::Damaged,
+                State::Foreign => DirectoryState::Foreign,
+                State::InUse => DirectoryState::InUse,
+                State::Unreadable => DirectoryState::Unreadable,
+            },
+            detail: cut(&directory.detail, SENTENCE),
+            nonce: cut(&directory.nonce, WORD),
+            started: directory.started,
+            identity: directory.identity.as_ref().map(|identity| Identity {
+                cluster_uid: cut(&identity.cluster_uid, WORD),
+                incarnation: identity.incarnation,
+                cluster_id: Id(identity.cluster_id),
+                member_id: Id(identity.member_id),
+                nonce: cut(&identity.nonce, WORD),
+            }),
+            bytes: directory.bytes,
+        }
+    }
+}
+
+impl Process {
+    fn unspecified() -> Self {
+        Self {
+            state: ProcessState::Unspecified,
+            etcd_version: String::new(),
+            restarts: 0,
+            oom_kills: 0,
+            exit: None,
+        }
+    }
+}
+
+impl From<&proto::agent::Process> for Process {
+    fn from(process: &proto::agent::Process) -> Self {
+        use proto::agent::process::State;
+        Self {
+            state: match process.state() {
+                State::Unspecified => ProcessState::Unspecified,
+                State::Absent => ProcessState::Absent,
+                State::Held => ProcessState::Held,
+                State::Starting => ProcessState::Starting,
+                State::Running => ProcessState::Running,
+                State::Stopped => ProcessState::Stopped,
+            },
+            etcd_version: cut(&process.etcd_version, WORD),
+            restarts: process.restarts,
+            oom_kills: process.oom_kills,
+            exit: process.exit.as_ref().map(Exit::from),
+        }
+    }
+}
+
+impl From<&proto::agent::Exit> for Exit {
+    fn from(exit: &proto::agent::Exit) -> Self {
+        let skip = exit.last_lines.len().saturating_sub(EXIT_LINES);
+        Self {
+            code: exit.code,
+            class: cut(&exit.class, WORD),
+            last_lines: exit
+                .last_lines
+                .iter()
+                .skip(skip)
+                .map(|line| cut(line, SENTENCE))
+                .collect(),
+            at: exit.at.as_ref().map_or(0, |at| at.seconds),
+        }
+    }
+}
+
+impl From<&proto::agent::Etcd> for Etcd {
+    fn from(etcd: &proto::agent::Etcd) -> Self {
+        Self {
+            member_id: Id(etcd.member_id),
+            cluster_id: Id(etcd.cluster_id),
+            leader: (etcd.leader != 0).then_some(Id(etcd.leader)),
+            commit: etcd.commit_index,
+            applied: etcd.applied_index,
+            learner: etcd.is_learner,
+            version: cut(&etcd.version, WORD),
+            alarms: etcd.alarms.iter().take(8).map(|alarm| cut(alarm, WORD)).collect(),
+            serving: etcd.serving,
+            receiving_snapshot: etcd.receiving_snapshot,
+            db_size: etcd.db_size,
+        }
+    }
+}

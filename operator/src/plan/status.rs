@@ -1,0 +1,477 @@
+//! What is reported: conditions, counts and one line for each member. Only what people and alerts read: records that
+//! decisions rest on (token, seed, bindings) are written by steps, before they are acted on, and never here.
+
+use crds::{
+    MemberRole,
+    conditions::{self, Change, ConditionStatus, ConditionType, NewCondition, Reason},
+    etcdcluster::{EtcdClusterStatus, MemberState, MemberSummary, QuorumSummary},
+    etcdmember::DataDirectoryState,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::{
+    quorum::{self, Quorum},
+    report::{DirectoryState, ProcessState},
+    step::{Plan, Step, Wait, WaitReason},
+    view::{MemberView, Standing, View},
+};
+
+/// Something to tell as an event: it happened just now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// It is bad news.
+    pub warning: bool,
+    /// Its reason.
+    pub reason: String,
+    /// The whole story.
+    pub note: String,
+}
+
+/// The cluster's whole status, and what is worth an event in it.
+#[must_use]
+pub fn cluster(view: &View, plan: &Plan, old: &EtcdClusterStatus) -> (EtcdClusterStatus, Vec<Event>) {
+    let facts = view.facts;
+    let mut status = old.clone();
+    let quorum = quorum::judge(view);
+    let done = is_done(view, plan, &quorum);
+    let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+    if quorum != Quorum::Undecided {
+        status.ready_members = count(view.healthy_voters());
+        status.quorum = (quorum != Quorum::NotFormed).then(|| QuorumSummary {
+            voters: count(view.voters()),
+            healthy: count(view.healthy_voters()),
+            needed: count(view.needed()),
+        });
+    }
+    status.broken_members = count(view.members.iter().filter(|member| is_broken(member)).count());
+    status.observed_generation = facts.cluster.generation;
+    status.selector = format!("{}={}", crds::labels::CLUSTER, facts.cluster.name);
+    status.members = view.members.iter().map(|member| summary_of(view, member)).collect();
+    status.progress_deadline = deadline(view, plan, old, done);
+    let mut events = Vec::new();
+    for condition in cluster_conditions(view, plan, &quorum, done, old) {
+        let event = event_of(&condition);
+        if conditions::set(&mut status.conditions, condition, facts.now) == Change::Transition {
+            events.extend(event);
+        }
+    }
+    optional_conditions(view, plan, &mut status, &mut events);
+    status.summary = summary(view, plan, &quorum, done, &old.summary);
+    (status, events)
+}
+
+fn is_broken(member: &MemberView) -> bool {
+    matches!(
+        member.standing,
+        Standing::Lost(_) | Standing::Damaged(_) | Standing::Foreign
+    )
+}
+
+/// The wanted state is reached, and nothing is under way.
+fn is_done(view: &View, plan: &Plan, quorum: &Quorum) -> bool {
+    if view.facts.cluster.record.token.is_none() || !view.facts.cluster.spec.is_observed {
+        return false;
+    }
+    if view.target() == 0 {
+        return view
+            .members
+            .iter()
+            .all(|member| !member.fact.deleting && member.fact.pod.ours().is_none());
+    }
+    let whole = view.members.len() == view.target()
+        && view
+            .members
+            .iter()
+            .all(|member| matches!(member.standing, Standing::Voter(_)) && member.healthy() && !member.fact.deleting);
+    matches!(quorum, Quorum::Healthy) && whole && plan.chains.is_empty()
+}
+
+/// Does the plan bring the cluster nearer to its target?
+fn makes_progress(plan: &Plan) -> bool {
+    plan.steps().any(|step| {
+        step.is_consensus()
+            || matches!(
+                step,
+                Step::Latch { .. }
+                    | Step::RecordSeed { .. }
+                    | Step::RecordClusterId { .. }
+                    | Step::CreateMembers { .. }
+                    | Step::CreatePod { .. }
+                    | Step::SetPodImage { .. }
+            )
+    })
+}
+
+fn deadline(view: &View, plan: &Plan, old: &EtcdClusterStatus, done: bool) -> Option<Time> {
+    if done {
+        return None;
+    }
+    let fresh = || Some(Time(view.facts.now + view.facts.cluster.spec.progress_deadline));
+    match &old.progress_deadline {
+        Some(_) if makes_progress(plan) => fresh(),
+        Some(old) => Some(old.clone()),
+        None => fresh(),
+    }
+}
+
+fn cluster_conditions(
+    view: &View,
+    plan: &Plan,
+    quorum: &Quorum,
+    done: bool,
+    old: &EtcdClusterStatus,
+) -> Vec<NewCondition> {
+    let generation = view.facts.cluster.generation;
+    let condition = |type_, status: ConditionStatus, reason, message: String| NewCondition {
+        type_,
+        status,
+        reason,
+        message,
+        observed_generation: Some(generation),
+    };
+    let mut all = Vec::new();
+    let (available, degraded) = health(view, plan, quorum);
+    if let Some((status, reason, message)) = available {
+        all.push(condition(ConditionType::Available, status, reason, message));
+    }
+    let (status, reason, message) = progress(view, plan, done, old);
+    all.push(condition(ConditionType::Progressing, status, reason, message));
+    if let Some((status, reason, message)) = degraded {
+        all.push(condition(ConditionType::Degraded, status, reason, message));
+    }
+    all
+}
+
+type Said = (ConditionStatus, Reason, String);
+
+/// `Available` and `Degraded`; `None` leaves what was said last.
+fn health(view: &View, plan: &Plan, quorum: &Quorum) -> (Option<Said>, Option<Said>) {
+    use ConditionStatus::{False, True};
+    let (healthy, voters, needed) = (view.healthy_voters(), view.voters(), view.needed());
+    let counts = format!("{healthy} of {voters} voters healthy, {needed} needed");
+    if view.target() == 0 && view.facts.cluster.record.token.is_some() {
+        let message = "replicas is 0: set it above 0 to start".to_owned();
+        return (
+            Some((False, Reason::Paused, message.clone())),
+            Some((False, Reason::Paused, message)),
+        );
+    }
+    match quorum {
+        Quorum::NotFormed => {
+            let message =
+                first_wait(plan).map_or_else(|| "the cluster is being formed".to_owned(), |wait| wait.message.clone());
+            (Some((False, Reason::WaitingForSeed, message)), None)
+        }
+        Quorum::Healthy => (
+            Some((True, Reason::QuorumHealthy, counts.clone())),
+            Some(match view.members.iter().find(|member| is_broken(member)) {
+                Some(member) => (
+                    True,
+                    Reason::MembersUnhealthy,
+                    format!("{} is broken", member.fact.name),
+                ),
+                None => (False, Reason::QuorumHealthy, counts),
+            }),
+        ),
+        Quorum::Serving { missing } => {
+            let message = format!("{counts}: {}", missing.join("; "));
+            (
+                Some((True, Reason::QuorumAvailable, message.clone())),
+                Some((True, Reason::MembersUnhealthy, message)),
+            )
+        }
+        Quorum::Lost { missing } => {
+            let message = format!(
+                "{counts}: {}. Nothing is changed without a quorum: bring these members back, or recover from a survivor",
+                missing.join("; ")
+            );
+            (
+                Some((False, Reason::QuorumLost, message.clone())),
+                Some((True, Reason::QuorumLost, message)),
+            )
+        }
+        Quorum::AllLost => {
+            let message =
+                "no voter has its data any more; nothing is rebuilt silently: recover from a snapshot or from \
+                           a retained volume"
+                    .to_owned();
+            (
+                Some((False, Reason::AllMembersLost, message.clone())),
+                Some((True, Reason::AllMembersLost, message)),
+            )
+        }
+        Quorum::Unreachable => {
+            let message = format!("no member is heard ({counts}): see the members for what keeps them");
+            (
+                Some((False, Reason::ClusterUnreachable, message.clone())),
+                Some((True, Reason::MembersUnhealthy, message)),
+            )
+        }
+        Quorum::Undecided => (None, None),
+    }
+}
+
+fn progress(view: &View, plan: &Plan, done: bool, old: &EtcdClusterStatus) -> Said {
+    use ConditionStatus::{False, True};
+    let record = &view.facts.cluster.record;
+    if record.token.is_some() && view.target() == 0 && done {
+        return (False, Reason::Paused, "replicas is 0".into());
+    }
+    if done {
+        return (
+            False,
+            Reason::Reconciled,
+            format!("{} members as wanted", view.target()),
+        );
+    }
+    let waits = first_wait(plan).map_or_else(|| "under way".to_owned(), |wait| wait.message.clone());
+    let formed = record.cluster_id.is_some();
+    let late = old
+        .progress_deadline
+        .as_ref()
+        .is_some_and(|deadline| deadline.0 <= view.facts.now);
+    if late && !makes_progress(plan) {
+        let reason = if formed {
+            Reason::DeadlineExceeded
+        } else {
+            Reason::BootstrapFailed
+        };
+        return (
+            False,
+            reason,
+            format!(
+                "no progress for {} s, still trying: {waits}",
+                view.facts.cluster.spec.progress_deadline.as_secs()
+            ),
+        );
+    }
+    let before =
+        conditions::find(&old.conditions, ConditionType::Progressing).map(|condition| condition.reason.as_str());
+    let missed = [
+        Reason::DeadlineExceeded,
+        Reason::BootstrapFailed,
+        Reason::RetryAfterDeadline,
+    ]
+    .iter()
+    .any(|reason| before == Some(reason.as_str()));
+    let reason = match (record.token.is_some(), formed) {
+        _ if missed => Reason::RetryAfterDeadline,
+        (false, _) => Reason::InitialSnapshot,
+        (true, false) => Reason::WaitingForSeed,
+        (true, true) => Reason::SpecChanged,
+    };
+    (True, reason, waits)
+}
+
+/// Conditions that are there only when they apply.
+fn optional_conditions(view: &View, plan: &Plan, status: &mut EtcdClusterStatus, events: &mut Vec<Event>) {
+    let facts = view.facts;
+    let of_reason = |reason: WaitReason| plan.waits.iter().find(|wait| wait.reason == reason);
+    let foreign: Vec<&str> = view
+        .members
+        .iter()
+        .filter(|member| matches!(member.standing, Standing::Foreign))
+        .map(|member| member.fact.name.as_str())
+        .collect();
+    let agentless: Vec<&str> = view
+        .members
+        .iter()
+        .filter(|member| member.fact.pod.ours().is_some_and(|pod| !pod.has_agent))
+        .map(|member| member.fact.name.as_str())
+        .collect();
+    let wanted = [
+        (
+            ConditionType::NotImplemented,
+            Reason::NotImplemented,
+            (!facts.cluster.spec.unsupported.is_empty())
+                .then(|| format!("not acted on yet: {}", facts.cluster.spec.unsupported.join(", "))),
+        ),
+        (
+            ConditionType::AgentUnreachable,
+            Reason::LinkBlocked,
+            of_reason(WaitReason::AgentUnreachable).map(|wait| wait.message.clone()),
+        ),
+        (
+            ConditionType::ForeignData,
+            Reason::DirectoryForeign,
+            (!foreign.is_empty()).then(|| {
+                format!(
+                    "held, nothing is touched: the directory of {} is not this cluster's",
+                    foreign.join(", ")
+                )
+            }),
+        ),
+        (
+            ConditionType::AgentsMissing,
+            Reason::PodWithoutAgent,
+            (!agentless.is_empty()).then(|| {
+                format!(
+                    "Pods without an agent: {}; until they have one nothing of this cluster is changed",
+                    agentless.join(", ")
+                )
+            }),
+        ),
+        (
+            ConditionType::Reconcile,
+            Reason::ReconcilePaused,
+            facts
+                .cluster
+                .hands_off
+                .then(|| "the operator keeps its hands off because of the annotation".to_owned()),
+        ),
+    ];
+    for (type_, reason, message) in wanted {
+        let Some(message) = message else {
+            conditions::remove(&mut status.conditions, type_);
+            continue;
+        };
+        // "Reconcile" is what is switched off; the others name what is so.
+        let is_so = type_ != ConditionType::Reconcile;
+        let condition = NewCondition {
+            type_,
+            status: is_so.into(),
+            reason,
+            message,
+            observed_generation: Some(facts.cluster.generation),
+        };
+        let event = event_of(&condition);
+        if conditions::set(&mut status.conditions, condition, facts.now) == Change::Transition {
+            events.extend(event);
+        }
+    }
+}
+
+fn event_of(condition: &NewCondition) -> Option<Event> {
+    let good_when = match condition.type_ {
+        ConditionType::Available => ConditionStatus::True,
+        ConditionType::Degraded
+        | ConditionType::NotImplemented
+        | ConditionType::AgentUnreachable
+        | ConditionType::ForeignData
+        | ConditionType::AgentsMissing => ConditionStatus::False,
+        // Told by the steps themselves, unless time ran out.
+        ConditionType::Progressing
+            if matches!(condition.reason, Reason::DeadlineExceeded | Reason::BootstrapFailed) =>
+        {
+            ConditionStatus::True
+        }
+        _ => return None,
+    };
+    // A cluster that is being formed is no bad news.
+    let warning = condition.status != good_when && !matches!(condition.reason, Reason::WaitingForSeed | Reason::Paused);
+    Some(Event {
+        warning,
+        reason: condition.reason.as_str().to_owned(),
+        note: condition.message.clone(),
+    })
+}
+
+/// What a person should look at first.
+fn first_wait(plan: &Plan) -> Option<&Wait> {
+    plan.waits.iter().min_by_key(|wait| wait.reason)
+}
+
+fn summary(view: &View, plan: &Plan, quorum: &Quorum, done: bool, old: &str) -> String {
+    let head = match quorum {
+        _ if view.target() == 0 && view.facts.cluster.record.token.is_some() => "Paused".to_owned(),
+        Quorum::NotFormed => "Forming".to_owned(),
+        Quorum::Healthy | Quorum::Serving { .. } => {
+            format!(
+                "{} of {} voters healthy",
+                view.healthy_voters(),
+                view.voters().max(view.target())
+            )
+        }
+        Quorum::Lost { .. } => format!(
+            "Quorum lost: {} of {} voters healthy",
+            view.healthy_voters(),
+            view.voters()
+        ),
+        Quorum::AllLost => "All members lost".to_owned(),
+        Quorum::Unreachable => "Unreachable".to_owned(),
+        Quorum::Undecided => return old.to_owned(),
+    };
+    match first_wait(plan) {
+        Some(wait) if !done => format!("{head}; {}", wait.message),
+        Some(_) | None => head,
+    }
+}
+
+fn summary_of(view: &View, member: &MemberView) -> MemberSummary {
+    let report = member.fact.link.live();
+    let etcd = report.and_then(|report| report.etcd.as_ref());
+    MemberSummary {
+        name: member.fact.name.clone(),
+        id: id_of(member),
+        role: role(view, member),
+        state: state(view, member),
+        version: etcd
+            .map(|etcd| etcd.version.clone())
+            .filter(|version| !version.is_empty()),
+        node: member.fact.pod.ours().and_then(|pod| pod.node.clone()),
+        db_size: etcd.map(|etcd| coarse(etcd.db_size)),
+        data_directory: report.map(|report| directory(report.directory.state)),
+        agent: report.map(|report| report.agent_version.clone()),
+    }
+}
+
+/// Its ID: of etcd's list, else the one it is bound to.
+#[must_use]
+pub(super) fn id_of(member: &MemberView) -> Option<String> {
+    let bound = member.fact.record.binding.as_ref().map(|binding| binding.id);
+    member.listed.map(|listed| listed.id).or(bound).map(|id| id.to_string())
+}
+
+/// Its role: by etcd's list, and the leader by the members' own word.
+pub(super) fn role(view: &View, member: &MemberView) -> MemberRole {
+    let leads = view.leader().is_some_and(|leader| leader.fact.name == member.fact.name);
+    match member.listed {
+        Some(listed) if listed.learner => MemberRole::Learner,
+        Some(_) if leads => MemberRole::Leader,
+        Some(_) => MemberRole::Follower,
+        None if member.is_voter() => MemberRole::Follower,
+        None => MemberRole::None,
+    }
+}
+
+fn state(view: &View, member: &MemberView) -> MemberState {
+    if member.fact.dormant || (view.target() == 0 && member.fact.pod.ours().is_none()) {
+        return MemberState::Dormant;
+    }
+    let Some(report) = member.fact.link.live() else {
+        let running = member.fact.pod.ours().is_some_and(|pod| pod.ready);
+        return if running {
+            MemberState::Unknown
+        } else {
+            MemberState::Pending
+        };
+    };
+    match report.process.state {
+        ProcessState::Unspecified => MemberState::Unknown,
+        ProcessState::Absent => MemberState::Pending,
+        ProcessState::Held => MemberState::Held,
+        ProcessState::Starting => MemberState::Starting,
+        ProcessState::Running => MemberState::Running,
+        ProcessState::Stopped => MemberState::Stopped,
+    }
+}
+
+pub(super) fn directory(state: DirectoryState) -> DataDirectoryState {
+    match state {
+        DirectoryState::Unspecified => DataDirectoryState::Unknown,
+        DirectoryState::Unborn => DataDirectoryState::Unborn,
+        DirectoryState::Intact => DataDirectoryState::Intact,
+        DirectoryState::TornTail => DataDirectoryState::TornTail,
+        DirectoryState::Damaged => DataDirectoryState::Damaged,
+        DirectoryState::Foreign => DataDirectoryState::Foreign,
+        DirectoryState::InUse => DataDirectoryState::InUse,
+        DirectoryState::Unreadable => DataDirectoryState::Unreadable,
+    }
+}
+
+/// A size in steps of powers of two from 16 MiB on, so that a growing database is not written at every report.
+pub(super) fn coarse(bytes: i64) -> i64 {
+    const LEAST: u64 = 16 * 1024 * 1024;
+    let bytes = u64::try_from(bytes).unwrap_or(0).max(LEAST);
+    i64::try_from(bytes.next_power_of_two()).unwrap_or(i64::MAX)
+}
