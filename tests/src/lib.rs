@@ -1,1 +1,3 @@
-//! placeholder
+//! The harness of the tests: a real Kubernetes on this machine.
+
+pub mod kube;
