@@ -19,6 +19,9 @@ pub struct NotLeader {
 impl Validity {
     /// Is there `needed` left of our turn? Asked locally before every act; the act's own deadline is `needed`.
     pub fn check(&self, needed: Duration) -> Result<(), NotLeader> {
-        Err(NotLeader { needed, left: Duration::ZERO })
+        Err(NotLeader {
+            needed,
+            left: Duration::ZERO,
+        })
     }
 }

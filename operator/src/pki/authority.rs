@@ -4,9 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use kube::{
-    Api, Client, api::PostParams,
-};
+use kube::{Api, Client, api::PostParams};
 use rustls::ClientConfig;
 use tokio::sync::watch;
 
@@ -29,7 +27,11 @@ struct Held {
 impl Held {
     fn new(bundle: Bundle, now: Timestamp) -> Result<Self, PkiError> {
         let (client, renew_at) = client_config(&bundle, now)?;
-        Ok(Self { bundle: Arc::new(bundle), client, renew_at })
+        Ok(Self {
+            bundle: Arc::new(bundle),
+            client,
+            renew_at,
+        })
     }
 }
 
@@ -37,7 +39,10 @@ impl Authority {
     /// An authority over a bundle that is not kept anywhere (simulations), or has just been read.
     pub fn new(bundle: Bundle, now: Timestamp) -> Result<Self, PkiError> {
         let (changed, _) = watch::channel(bundle.fingerprint());
-        Ok(Self { held: RwLock::new(Held::new(bundle, now)?), changed })
+        Ok(Self {
+            held: RwLock::new(Held::new(bundle, now)?),
+            changed,
+        })
     }
 
     /// Reads the CA's Secret, or makes it. Two replicas may do so at once: the first to create wins.
@@ -96,7 +101,13 @@ async fn read_or_create(
     held: Option<&Bundle>,
 ) -> Result<Bundle, PkiError> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
-    let failed = |act| move |source| PkiError::Kube { namespace: namespace.into(), act, source: Box::new(source) };
+    let failed = |act| {
+        move |source| PkiError::Kube {
+            namespace: namespace.into(),
+            act,
+            source: Box::new(source),
+        }
+    };
     if let Some(found) = secrets.get_opt(CA_SECRET).await.map_err(failed("read"))? {
         return Bundle::from_secret(&found);
     }
@@ -104,7 +115,10 @@ async fn read_or_create(
         Some(bundle) => bundle.to_data(),
         None => Bundle::generate(now)?.to_data(),
     };
-    match secrets.create(&PostParams::default(), &secret(namespace, data, None)).await {
+    match secrets
+        .create(&PostParams::default(), &secret(namespace, data, None))
+        .await
+    {
         Ok(created) => Bundle::from_secret(&created),
         // The other replica was faster: its CA is the one.
         Err(kube::Error::Api(status)) if status.is_already_exists() => {
@@ -118,10 +132,19 @@ async fn read_or_create(
 /// Replaced only when nobody else has touched it since it was read.
 async fn replace(client: &Client, namespace: &str, next: Bundle) -> Result<Bundle, PkiError> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
-    let failed = |act| move |source| PkiError::Kube { namespace: namespace.into(), act, source: Box::new(source) };
+    let failed = |act| {
+        move |source| PkiError::Kube {
+            namespace: namespace.into(),
+            act,
+            source: Box::new(source),
+        }
+    };
     let found = secrets.get(CA_SECRET).await.map_err(failed("read"))?;
     let next = secret(namespace, next.to_data(), found.metadata.resource_version);
-    let written = secrets.replace(CA_SECRET, &PostParams::default(), &next).await.map_err(failed("replaced"))?;
+    let written = secrets
+        .replace(CA_SECRET, &PostParams::default(), &next)
+        .await
+        .map_err(failed("replaced"))?;
     Bundle::from_secret(&written)
 }
 
@@ -130,12 +153,20 @@ fn secret(
     data: std::collections::BTreeMap<String, k8s_openapi::ByteString>,
     resource_version: Option<String>,
 ) -> Secret {
-    let labels = [(crds::labels::NAME, "etcd-operator"), (crds::labels::MANAGED_BY, crds::labels::MANAGED_BY_VALUE)];
+    let labels = [
+        (crds::labels::NAME, "etcd-operator"),
+        (crds::labels::MANAGED_BY, crds::labels::MANAGED_BY_VALUE),
+    ];
     Secret {
         metadata: ObjectMeta {
             name: Some(CA_SECRET.into()),
             namespace: Some(namespace.into()),
-            labels: Some(labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()),
+            labels: Some(
+                labels
+                    .into_iter()
+                    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                    .collect(),
+            ),
             resource_version,
             ..ObjectMeta::default()
         },

@@ -26,7 +26,10 @@ pub struct Bundle {
 impl Bundle {
     /// A first CA.
     pub fn generate(now: Timestamp) -> Result<Self, PkiError> {
-        Ok(Self { current: Ca::generate(now)?, previous: None })
+        Ok(Self {
+            current: Ca::generate(now)?,
+            previous: None,
+        })
     }
 
     /// The bundle that should follow this one now, if any: a successor when the CA is old, without its predecessor
@@ -34,10 +37,16 @@ impl Bundle {
     pub fn successor(&self, now: Timestamp) -> Result<Option<Self>, PkiError> {
         if self.current.is_old(now) {
             let previous = Some(self.current.again()?);
-            return Ok(Some(Self { current: Ca::generate(now)?, previous }));
+            return Ok(Some(Self {
+                current: Ca::generate(now)?,
+                previous,
+            }));
         }
         if self.previous.is_some() && !self.current.is_young(now) {
-            return Ok(Some(Self { current: self.current.again()?, previous: None }));
+            return Ok(Some(Self {
+                current: self.current.again()?,
+                previous: None,
+            }));
         }
         Ok(None)
     }
@@ -45,8 +54,12 @@ impl Bundle {
     /// Reads it from its Secret.
     pub fn from_secret(secret: &Secret) -> Result<Self, PkiError> {
         let text = |key: &str| -> Result<Option<&str>, PkiError> {
-            let Some(bytes) = secret.data.as_ref().and_then(|data| data.get(key)) else { return Ok(None) };
-            std::str::from_utf8(&bytes.0).map(Some).map_err(|_| PkiError::Unusable(format!("{key} is no text")))
+            let Some(bytes) = secret.data.as_ref().and_then(|data| data.get(key)) else {
+                return Ok(None);
+            };
+            std::str::from_utf8(&bytes.0)
+                .map(Some)
+                .map_err(|_| PkiError::Unusable(format!("{key} is no text")))
         };
         let missing = |key: &str| PkiError::Unusable(format!("key {key} is missing"));
         let current = Ca::from_pem(
@@ -118,7 +131,10 @@ mod tests {
     }
 
     fn secret(bundle: &Bundle) -> Secret {
-        Secret { data: Some(bundle.to_data()), ..Secret::default() }
+        Secret {
+            data: Some(bundle.to_data()),
+            ..Secret::default()
+        }
     }
 
     #[test]
@@ -151,7 +167,11 @@ mod tests {
         let one = Bundle::generate(at(0)).unwrap();
         let other = Bundle::generate(at(0)).unwrap();
         let mut foreign_key = secret(&one);
-        foreign_key.data.as_mut().unwrap().insert(KEY.into(), other.to_data()[KEY].clone());
+        foreign_key
+            .data
+            .as_mut()
+            .unwrap()
+            .insert(KEY.into(), other.to_data()[KEY].clone());
         let error = Bundle::from_secret(&foreign_key).unwrap_err().to_string();
         assert!(error.contains("do not belong together"), "{error}");
         let mut no_key = secret(&one);
@@ -159,7 +179,11 @@ mod tests {
         let error = Bundle::from_secret(&no_key).unwrap_err().to_string();
         assert!(error.contains("key tls.key is missing"), "{error}");
         let mut garbage = secret(&one);
-        garbage.data.as_mut().unwrap().insert(CERTIFICATE.into(), ByteString(b"hello".to_vec()));
+        garbage
+            .data
+            .as_mut()
+            .unwrap()
+            .insert(CERTIFICATE.into(), ByteString(b"hello".to_vec()));
         assert!(Bundle::from_secret(&garbage).is_err());
     }
 }

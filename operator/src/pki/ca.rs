@@ -31,7 +31,9 @@ pub(super) struct Leaf {
 impl std::fmt::Debug for Ca {
     /// Without the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ca").field("not_after", &self.not_after).finish_non_exhaustive()
+        f.debug_struct("Ca")
+            .field("not_after", &self.not_after)
+            .finish_non_exhaustive()
     }
 }
 
@@ -72,7 +74,15 @@ impl Ca {
         };
         let issuer = Issuer::from_ca_cert_der(&der, key_pair).map_err(|e| unusable("certificate", &e))?;
         let (certificate_pem, key_pem) = (certificate.to_owned(), key.to_owned());
-        Ok(Self { certificate_pem, key_pem, der, subject, not_before, not_after, issuer })
+        Ok(Self {
+            certificate_pem,
+            key_pem,
+            der,
+            subject,
+            not_before,
+            not_after,
+            issuer,
+        })
     }
 
     /// Its certificate, PEM.
@@ -123,7 +133,11 @@ impl Ca {
         params.not_after = rcgen_time(not_after)?;
         let certificate = params.signed_by(&key, &self.issuer)?;
         let renew_at = now + (not_after.duration_since(now) / 3) * 2;
-        Ok(Leaf { certificate, key, renew_at })
+        Ok(Leaf {
+            certificate,
+            key,
+            renew_at,
+        })
     }
 }
 
@@ -154,7 +168,8 @@ where
     T: From<std::time::SystemTime>,
 {
     let since_epoch = SignedDuration::from_secs(at.as_second());
-    let since_epoch: std::time::Duration =
-        since_epoch.try_into().map_err(|_| PkiError::Clock(format!("it says {at}")))?;
+    let since_epoch: std::time::Duration = since_epoch
+        .try_into()
+        .map_err(|_| PkiError::Clock(format!("it says {at}")))?;
     Ok((std::time::SystemTime::UNIX_EPOCH + since_epoch).into())
 }

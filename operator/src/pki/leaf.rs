@@ -43,12 +43,7 @@ impl fmt::Display for Renewal {
 
 /// Issues the serving certificate of the agent of `member`: `serverAuth` only, under the name that
 /// [`proto::names::agent`] gives it.
-pub fn agent_secret(
-    bundle: &Bundle,
-    member: &str,
-    cluster_uid: &str,
-    now: Timestamp,
-) -> Result<AgentSecret, PkiError> {
+pub fn agent_secret(bundle: &Bundle, member: &str, cluster_uid: &str, now: Timestamp) -> Result<AgentSecret, PkiError> {
     let name = proto::names::agent(member, cluster_uid);
     let leaf = bundle.current.issue(&name, ExtendedKeyUsagePurpose::ServerAuth, now)?;
     let data = [
@@ -62,8 +57,14 @@ pub fn agent_secret(
         (RENEW_AT_ANNOTATION, leaf.renew_at.to_string()),
     ];
     Ok(AgentSecret {
-        data: data.into_iter().map(|(key, pem)| (key.to_owned(), ByteString(pem.into_bytes()))).collect(),
-        annotations: annotations.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+        data: data
+            .into_iter()
+            .map(|(key, pem)| (key.to_owned(), ByteString(pem.into_bytes())))
+            .collect(),
+        annotations: annotations
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect(),
     })
 }
 
@@ -77,9 +78,11 @@ pub fn needs_renewal(
     now: Timestamp,
 ) -> Option<Renewal> {
     let annotation = |key: &str| secret.annotations.as_ref().and_then(|all| all.get(key));
-    let (Some(ca), Some(name), Some(renew_at)) =
-        (annotation(CA_ANNOTATION), annotation(NAME_ANNOTATION), annotation(RENEW_AT_ANNOTATION))
-    else {
+    let (Some(ca), Some(name), Some(renew_at)) = (
+        annotation(CA_ANNOTATION),
+        annotation(NAME_ANNOTATION),
+        annotation(RENEW_AT_ANNOTATION),
+    ) else {
         return Some(Renewal::Unmarked);
     };
     if *name != proto::names::agent(member, cluster_uid) {
@@ -112,7 +115,10 @@ mod tests {
     }
 
     fn meta(secret: AgentSecret) -> ObjectMeta {
-        ObjectMeta { annotations: Some(secret.annotations), ..ObjectMeta::default() }
+        ObjectMeta {
+            annotations: Some(secret.annotations),
+            ..ObjectMeta::default()
+        }
     }
 
     #[test]
@@ -124,10 +130,17 @@ mod tests {
         let usage = parsed.extended_key_usage().unwrap().unwrap().value;
         assert!(usage.server_auth && !usage.client_auth && !usage.any);
         let names = &parsed.subject_alternative_name().unwrap().unwrap().value.general_names;
-        assert_eq!(*names, [GeneralName::DNSName("c-x.uid-1.agent.etcd-operator.cozystack.io")]);
+        assert_eq!(
+            *names,
+            [GeneralName::DNSName("c-x.uid-1.agent.etcd-operator.cozystack.io")]
+        );
         assert!(!parsed.is_ca());
         let starts = parsed.validity().not_before.timestamp();
-        assert_eq!(starts, (now() - SignedDuration::from_hours(1)).as_second(), "an hour back, clocks differ");
+        assert_eq!(
+            starts,
+            (now() - SignedDuration::from_hours(1)).as_second(),
+            "an hour back, clocks differ"
+        );
         assert!(!secret.data.contains_key("previous.key"));
     }
 
@@ -137,7 +150,10 @@ mod tests {
         let secret = meta(agent_secret(&bundle, "c-x", "uid-1", now()).unwrap());
         assert_eq!(needs_renewal(&secret, &bundle, "c-x", "uid-1", now()), None);
         assert_eq!(needs_renewal(&secret, &bundle, "c-x", "uid-1", now() + days(59)), None);
-        assert_eq!(needs_renewal(&secret, &bundle, "c-x", "uid-1", now() + days(60)), Some(Renewal::Due));
+        assert_eq!(
+            needs_renewal(&secret, &bundle, "c-x", "uid-1", now() + days(60)),
+            Some(Renewal::Due)
+        );
     }
 
     #[test]
@@ -145,8 +161,17 @@ mod tests {
         let bundle = Bundle::generate(now()).unwrap();
         let secret = meta(agent_secret(&bundle, "c-x", "uid-1", now()).unwrap());
         let lost = Bundle::generate(now()).unwrap();
-        assert_eq!(needs_renewal(&secret, &lost, "c-x", "uid-1", now()), Some(Renewal::CaChanged));
-        assert_eq!(needs_renewal(&secret, &bundle, "c-x", "uid-2", now()), Some(Renewal::OtherName));
-        assert_eq!(needs_renewal(&ObjectMeta::default(), &bundle, "c-x", "uid-1", now()), Some(Renewal::Unmarked));
+        assert_eq!(
+            needs_renewal(&secret, &lost, "c-x", "uid-1", now()),
+            Some(Renewal::CaChanged)
+        );
+        assert_eq!(
+            needs_renewal(&secret, &bundle, "c-x", "uid-2", now()),
+            Some(Renewal::OtherName)
+        );
+        assert_eq!(
+            needs_renewal(&ObjectMeta::default(), &bundle, "c-x", "uid-1", now()),
+            Some(Renewal::Unmarked)
+        );
     }
 }

@@ -28,7 +28,10 @@ pub fn client_config(bundle: &Bundle, now: Timestamp) -> Result<(Arc<ClientConfi
         renew_at = renew_at.min(leaf.renew_at);
         let key = PrivateKeyDer::Pkcs8(leaf.key.serialize_der().into());
         let key = CertifiedKey::from_der(vec![leaf.certificate.der().clone()], key, &provider)?;
-        identities.push(Identity { issuer: ca.subject().to_vec(), key: Arc::new(key) });
+        identities.push(Identity {
+            issuer: ca.subject().to_vec(),
+            key: Arc::new(key),
+        });
     }
     let mut config = build(provider, roots, Identities(identities))?;
     config.alpn_protocols = vec![b"h2".to_vec()];
@@ -68,7 +71,11 @@ impl ResolvesClientCert for Identities {
     /// While a CA is being replaced, an agent may not have heard of the new one: it says whom it trusts.
     fn resolve(&self, accepted: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         let fits = |identity: &&Identity| accepted.iter().any(|subject| *subject == identity.issuer);
-        self.0.iter().find(fits).or_else(|| self.0.first()).map(|identity| Arc::clone(&identity.key))
+        self.0
+            .iter()
+            .find(fits)
+            .or_else(|| self.0.first())
+            .map(|identity| Arc::clone(&identity.key))
     }
 
     fn has_certs(&self) -> bool {
