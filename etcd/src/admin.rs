@@ -83,6 +83,8 @@ pub struct Status {
     pub db_size: i64,
     /// Bytes of it in use.
     pub db_size_in_use: i64,
+    /// Revision of the key space.
+    pub revision: i64,
     /// Alarms and a missing leader, in etcd's words (3.6 and later).
     pub errors: Vec<String>,
 }
@@ -141,6 +143,7 @@ impl Admin {
             version: answer.version().to_owned(),
             db_size: answer.db_size(),
             db_size_in_use: answer.raft_used_db_size(),
+            revision: header.map_or(0, etcd_client::ResponseHeader::revision),
             errors: answer.errors().to_vec(),
         })
     }
