@@ -29,7 +29,7 @@ pub(super) fn take<M: Message + Default>(buffer: &mut BytesMut) -> io::Result<Op
         return Ok(None);
     }
     let mut rest = &buffer[..];
-    let length = prost::decode_length_delimiter(&mut rest).map_err(|error| invalid(error))?;
+    let length = prost::decode_length_delimiter(&mut rest).map_err(invalid)?;
     if length > MAX_FRAME_BYTES {
         return Err(invalid(format!(
             "a message of {length} bytes is longer than {MAX_FRAME_BYTES}"
@@ -40,7 +40,7 @@ pub(super) fn take<M: Message + Default>(buffer: &mut BytesMut) -> io::Result<Op
     }
     let head = buffer.len() - rest.len();
     buffer.advance(head);
-    let message = M::decode(buffer.split_to(length)).map_err(|error| invalid(error))?;
+    let message = M::decode(buffer.split_to(length)).map_err(invalid)?;
     Ok(Some(message))
 }
 

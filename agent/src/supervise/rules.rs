@@ -1,0 +1,315 @@
+//! When etcd may be started, and when it is started again. Pure.
+
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+/// What the data volume says.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ground {
+    /// The fence file is there.
+    pub fenced: bool,
+    /// A WAL segment is there.
+    pub wal: bool,
+    /// An identity is recorded.
+    pub identity: bool,
+    /// etcd has once written its WAL here.
+    pub started: bool,
+    /// The highest Once order that has been used here; 0 when none.
+    pub used: u64,
+}
+
+/// What a start is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// With a configuration that would change history when it were used twice.
+    Once {
+        /// Number of the directive behind it.
+        order: u64,
+    },
+    /// With a configuration that only runs what is there.
+    Repeatable,
+}
+
+/// Why etcd is not started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// See [`Ground::fenced`].
+    #[error("a fence stands on the data volume; lift it first")]
+    Fenced,
+    /// A Repeatable start without a WAL would make a new, empty member.
+    #[error("no WAL is there, and a Repeatable start never makes one; waiting for the agent")]
+    NoWal,
+    /// Nothing says whose data these are.
+    #[error("no identity is recorded and none was sent with the order; waiting for the agent")]
+    NoIdentity,
+    /// A Once order without a number cannot be told from its repetition.
+    #[error("a Once order needs the number of the directive behind it")]
+    NoNumber,
+    /// An older order than one that was used.
+    #[error("order {order} is older than order {used}, which was used here; send a new directive")]
+    Stale {
+        /// The order that was sent.
+        order: u64,
+        /// The order that was used.
+        used: u64,
+    },
+    /// The order has had its effect.
+    #[error("order {order} was used here and is never replayed; send a new directive")]
+    Used {
+        /// The order that was sent.
+        order: u64,
+    },
+    /// The data that were here are gone; an order meant for this directory must not be carried out on an empty one.
+    #[error("etcd had started here and its data are gone; clear the directory and send an order for the new one")]
+    DataGone,
+}
+
+/// May etcd be started? `with_identity`: an identity comes with the order and is recorded before the start.
+pub fn may_start(kind: Kind, with_identity: bool, ground: Ground) -> Result<(), Refusal> {
+    if ground.fenced {
+        return Err(Refusal::Fenced);
+    }
+    match kind {
+        Kind::Repeatable if !ground.wal => return Err(Refusal::NoWal),
+        Kind::Once { order: 0 } => return Err(Refusal::NoNumber),
+        Kind::Once { order } if order < ground.used => {
+            return Err(Refusal::Stale {
+                order,
+                used: ground.used,
+            });
+        }
+        Kind::Once { order } if order == ground.used && (ground.wal || ground.started) => {
+            return Err(Refusal::Used { order });
+        }
+        Kind::Once { .. } if ground.started && !ground.wal => return Err(Refusal::DataGone),
+        Kind::Once { .. } | Kind::Repeatable => {}
+    }
+    if with_identity || ground.identity {
+        Ok(())
+    } else {
+        Err(Refusal::NoIdentity)
+    }
+}
+
+/// Keys of etcd's configuration that a Repeatable start must not have: at a second use they change history, or make an
+/// empty member where data were expected.
+const ONCE_KEYS: [&str; 2] = ["initial-cluster-state", "force-new-cluster"];
+
+/// The key that makes this configuration one for a Once order, if it has one.
+#[must_use]
+pub fn once_key(config: &str) -> Option<&'static str> {
+    let mut keys = config
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(key, _)| key.trim().trim_matches('"'));
+    keys.find_map(|key| ONCE_KEYS.into_iter().find(|once| *once == key))
+}
+
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+const LONGEST_WAIT: Duration = Duration::from_secs(15);
+/// How long a connected agent is given to order something after an end of etcd, or after it has connected.
+pub const AGENT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long to wait before etcd is started again by itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Backoff {
+    failed: u32,
+}
+
+impl Backoff {
+    /// The wait after one more end. `served`: it had come up, so this is not the same failure over again.
+    pub fn next(&mut self, served: bool) -> Duration {
+        self.failed = if served { 0 } else { self.failed.saturating_add(1) };
+        FIRST_WAIT.saturating_mul(1 << self.failed.min(16)).min(LONGEST_WAIT)
+    }
+}
+
+/// When etcd is started again by itself, unless the agent orders otherwise before.
+///
+/// Without an agent: after the back-off. With one: it is given [`AGENT_PATIENCE`], so that it can look at the directory
+/// and order (or `Stop`, when that takes longer); one that is connected and says nothing counts as none. An agent that
+/// comes and goes delays it at most twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Restart {
+    ended: Instant,
+    backed_off: Instant,
+    at: Instant,
+}
+
+impl Restart {
+    /// etcd has ended now.
+    #[must_use]
+    pub fn after_end(now: Instant, wait: Duration, agent: bool) -> Self {
+        let mut restart = Self {
+            ended: now,
+            backed_off: now + wait,
+            at: now + wait,
+        };
+        if agent {
+            restart.agent_up(now);
+        }
+        restart
+    }
+
+    /// When it is due.
+    #[must_use]
+    pub fn at(&self) -> Instant {
+        self.at
+    }
+
+    /// The agent has connected.
+    pub fn agent_up(&mut self, now: Instant) {
+        self.at = self
+            .backed_off
+            .max((now + AGENT_PATIENCE).min(self.ended + 2 * AGENT_PATIENCE));
+    }
+
+    /// The agent is gone.
+    pub fn agent_down(&mut self) {
+        self.at = self.backed_off;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BORN: Ground = Ground {
+        fenced: false,
+        wal: true,
+        identity: true,
+        started: true,
+        used: 4,
+    };
+    const UNBORN: Ground = Ground {
+        fenced: false,
+        wal: false,
+        identity: true,
+        started: false,
+        used: 4,
+    };
+    const EMPTY: Ground = Ground {
+        fenced: false,
+        wal: false,
+        identity: false,
+        started: false,
+        used: 0,
+    };
+
+    #[test]
+    fn d27_a_once_order_is_used_again_only_where_it_had_no_effect() {
+        let table = [
+            // A first start, with the identity that must be recorded before it.
+            (4, true, EMPTY, Ok(())),
+            (4, false, EMPTY, Err(Refusal::NoIdentity)),
+            (0, true, EMPTY, Err(Refusal::NoNumber)),
+            // The same order again after a crash before etcd wrote its WAL.
+            (4, false, UNBORN, Ok(())),
+            // After it had written it.
+            (4, true, BORN, Err(Refusal::Used { order: 4 })),
+            // After its data were lost.
+            (4, true, Ground { wal: false, ..BORN }, Err(Refusal::Used { order: 4 })),
+            (5, true, Ground { wal: false, ..BORN }, Err(Refusal::DataGone)),
+            // The marker was lost in a crash, the WAL speaks for itself.
+            (
+                4,
+                true,
+                Ground { started: false, ..BORN },
+                Err(Refusal::Used { order: 4 }),
+            ),
+            (3, true, UNBORN, Err(Refusal::Stale { order: 3, used: 4 })),
+            // A later order on data that are there: a recovery.
+            (5, false, BORN, Ok(())),
+            (5, true, Ground { fenced: true, ..UNBORN }, Err(Refusal::Fenced)),
+        ];
+        for (order, identity, ground, wanted) in table {
+            assert_eq!(
+                may_start(Kind::Once { order }, identity, ground),
+                wanted,
+                "order {order}, {ground:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_repeatable_start_needs_wal_and_identity_and_no_fence() {
+        let table = [
+            (false, BORN, Ok(())),
+            (
+                true,
+                Ground {
+                    identity: false,
+                    ..BORN
+                },
+                Ok(()),
+            ),
+            (
+                false,
+                Ground {
+                    identity: false,
+                    ..BORN
+                },
+                Err(Refusal::NoIdentity),
+            ),
+            (true, UNBORN, Err(Refusal::NoWal)),
+            (true, EMPTY, Err(Refusal::NoWal)),
+            (false, Ground { fenced: true, ..BORN }, Err(Refusal::Fenced)),
+        ];
+        for (identity, ground, wanted) in table {
+            assert_eq!(may_start(Kind::Repeatable, identity, ground), wanted, "{ground:?}");
+        }
+    }
+
+    #[test]
+    fn a_configuration_that_changes_history_is_recognised() {
+        assert_eq!(once_key("name: a\ninitial-cluster: a=http://x:1\n"), None);
+        assert_eq!(
+            once_key("name: a\ninitial-cluster-state: new\n"),
+            Some("initial-cluster-state")
+        );
+        assert_eq!(
+            once_key("{\n  \"force-new-cluster\": true\n}"),
+            Some("force-new-cluster")
+        );
+    }
+
+    #[test]
+    fn the_back_off_grows_to_a_bound_and_starts_over_once_etcd_has_served() {
+        let mut backoff = Backoff::default();
+        let waits: Vec<u64> = (0..8)
+            .map(|_| u64::try_from(backoff.next(false).as_millis()).unwrap_or(u64::MAX))
+            .collect();
+        assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 15000, 15000, 15000]);
+        assert_eq!(backoff.next(true), FIRST_WAIT);
+    }
+
+    #[test]
+    fn without_an_agent_etcd_starts_again_after_the_back_off() {
+        let now = Instant::now();
+        assert_eq!(Restart::after_end(now, FIRST_WAIT, false).at(), now + FIRST_WAIT);
+    }
+
+    #[test]
+    fn a_connected_agent_is_waited_for_and_one_that_goes_is_not() {
+        let now = Instant::now();
+        let mut restart = Restart::after_end(now, FIRST_WAIT, true);
+        assert_eq!(restart.at(), now + AGENT_PATIENCE);
+        restart.agent_down();
+        assert_eq!(restart.at(), now + FIRST_WAIT);
+    }
+
+    #[test]
+    fn an_agent_that_comes_and_goes_does_not_keep_etcd_down() {
+        let now = Instant::now();
+        let mut restart = Restart::after_end(now, FIRST_WAIT, false);
+        for second in 0..100 {
+            restart.agent_up(now + Duration::from_secs(second));
+        }
+        assert_eq!(restart.at(), now + 2 * AGENT_PATIENCE);
+        let mut late = Restart::after_end(now, LONGEST_WAIT, true);
+        late.agent_up(now);
+        assert_eq!(late.at(), now + LONGEST_WAIT);
+    }
+}
