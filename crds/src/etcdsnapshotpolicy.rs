@@ -9,7 +9,7 @@ use crate::etcdsnapshot::SnapshotVerify;
 use crate::serde_help::is_default;
 
 /// Snapshots by a schedule.
-#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "etcd-operator.cozystack.io",
     version = "v1alpha2",
@@ -69,6 +69,23 @@ pub struct EtcdSnapshotPolicySpec {
     /// Which snapshots are kept. Absent: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<SnapshotRetention>,
+}
+
+/// What the API server fills in; cluster, schedule and destination have to be given.
+impl Default for EtcdSnapshotPolicySpec {
+    fn default() -> Self {
+        Self {
+            cluster_ref: LocalObjectReference::default(),
+            schedule: String::new(),
+            time_zone: utc(),
+            suspend: false,
+            concurrency_policy: ConcurrencyPolicy::default(),
+            starting_deadline_seconds: None,
+            destination: SnapshotLocation::default(),
+            verify: SnapshotVerify::default(),
+            retention: None,
+        }
+    }
 }
 
 fn utc() -> String {

@@ -14,7 +14,7 @@ use crate::common::{AdditionalMetadata, AgentSpec, EtcdOptions, LocalObjectRefer
 use crate::serde_help::is_default;
 
 /// The etcd cluster that is wanted.
-#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "etcd-operator.cozystack.io",
     version = "v1alpha2",
@@ -153,6 +153,32 @@ pub struct EtcdClusterSpec {
     /// Shapes of the Services that clients use.
     #[serde(default, skip_serializing_if = "is_default")]
     pub service_template: ServiceTemplates,
+}
+
+/// What the API server fills in; only the version has no default.
+impl Default for EtcdClusterSpec {
+    fn default() -> Self {
+        Self {
+            replicas: three(),
+            version: String::new(),
+            storage: Storage::default(),
+            progress_deadline_seconds: ten_minutes(),
+            tls: None,
+            auth: None,
+            bootstrap: None,
+            resources: None,
+            additional_metadata: None,
+            affinity: None,
+            topology_spread_constraints: Vec::new(),
+            options: None,
+            image_pull_secrets: Vec::new(),
+            agent: AgentSpec::default(),
+            scheduling: Scheduling::default(),
+            recovery: RecoverySpec::default(),
+            rollout: RolloutSpec::default(),
+            service_template: ServiceTemplates::default(),
+        }
+    }
 }
 
 fn three() -> i32 {

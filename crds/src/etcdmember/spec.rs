@@ -10,7 +10,7 @@ use crate::common::{AdditionalMetadata, AgentSpec, EtcdOptions, LocalObjectRefer
 use crate::serde_help::is_default;
 
 /// One wanted member. Made by the operator from the cluster's spec.
-#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "etcd-operator.cozystack.io",
     version = "v1alpha2",
@@ -113,6 +113,32 @@ pub struct EtcdMemberSpec {
     /// Where its Pod may run.
     #[serde(default, skip_serializing_if = "is_default")]
     pub scheduling: Scheduling,
+}
+
+/// What the API server fills in; names, version, token and storage have to be given.
+impl Default for EtcdMemberSpec {
+    fn default() -> Self {
+        Self {
+            cluster_name: String::new(),
+            version: String::new(),
+            storage: Storage::default(),
+            resources: None,
+            additional_metadata: None,
+            affinity: None,
+            topology_spread_constraints: Vec::new(),
+            options: None,
+            image_pull_secrets: Vec::new(),
+            bootstrap: false,
+            initial_cluster: String::new(),
+            cluster_token: String::new(),
+            replicas: one(),
+            dormant: false,
+            tls: None,
+            restore: None,
+            agent: AgentSpec::default(),
+            scheduling: Scheduling::default(),
+        }
+    }
 }
 
 fn one() -> i32 {
