@@ -62,6 +62,7 @@ fn finish_node(node: &mut Value) {
     let Some(node) = node.as_object_mut() else { return };
     // The API server drops a null where the schema has no `nullable`, and then fills in the default.
     node.remove("nullable");
+    finish_description(node);
     finish_quantity(node);
     finish_atomic(node);
     for key in ["properties", "patternProperties"] {
@@ -73,6 +74,17 @@ fn finish_node(node: &mut Value) {
         if let Some(child) = node.get_mut(key) {
             finish_node(child);
         }
+    }
+}
+
+/// Lines of the source become paragraphs: `kubectl explain` wraps by itself.
+fn finish_description(node: &mut Map<String, Value>) {
+    if let Some(Value::String(text)) = node.get_mut("description") {
+        let paragraphs: Vec<_> = text
+            .split("\n\n")
+            .map(|paragraph| paragraph.replace('\n', " "))
+            .collect();
+        *text = paragraphs.join("\n\n");
     }
 }
 
