@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube::runtime::events::Recorder;
 
-use crate::{agents::Links, leader::Validity, metrics::Metrics, pki::Authority, rbac, settings::Settings};
+use crate::{agents::{Changes, Links}, leader::Validity, metrics::Metrics, pki::Authority, rbac, settings::Settings};
 
 /// What every controller is given.
 #[derive(Clone)]
@@ -29,8 +29,10 @@ pub struct Context {
     pub shutdown: tokio::sync::watch::Receiver<bool>,
 }
 
-/// Runs every controller until `shutdown` is true. Called only while the lease is held.
-pub async fn run(mut context: Context) -> anyhow::Result<()> {
+/// Runs every controller until `shutdown` is true. Called only while the lease is held. `changes` tells which clusters
+/// have news from their agents.
+pub async fn run(mut context: Context, changes: Changes) -> anyhow::Result<()> {
     context.shutdown.wait_for(|stop| *stop).await?;
+    drop(changes);
     Ok(())
 }
