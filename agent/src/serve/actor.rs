@@ -1,0 +1,547 @@
+//! The one task that owns the state: it hears what happens, lets the pure parts decide, and has it carried out.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use proto::agent as wire;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::act::{Act, act};
+use super::directive::{self, Verdict};
+use super::directory::{self, State as DirectoryState, name};
+use super::event::{Event, Inspected, NotTaken};
+use super::identity::Nonce;
+use super::poll::{Pace, Polled, Wanted};
+use super::standing::Standing;
+use super::state::{Link, State};
+use super::supervisor::{ConnectionId, Error, Said};
+use super::{assemble, etcd_config, etcd_view, orders, report};
+
+/// Writing a small file takes this long at most, or the directive is not taken.
+const WRITE_LIMIT: Duration = Duration::from_secs(5);
+/// Any other order of the supervisor; a stop takes its grace.
+const ORDER_LIMIT: Duration = Duration::from_secs(60);
+/// A directory that cannot be read is looked at again, and an order that failed is given again, after this.
+const RETRY: Duration = Duration::from_secs(2);
+/// How long after an order of a first start its WAL is looked for, again and again.
+const BIRTH: Duration = Duration::from_millis(50);
+/// A report waits so long for a look at the directory.
+const LOOK_PATIENCE: Duration = Duration::from_millis(50);
+/// Sizes and free space are read this often.
+const SIZES: Duration = Duration::from_secs(30);
+
+/// The task.
+#[derive(Debug)]
+pub struct Actor {
+    state: State,
+    events: mpsc::Sender<Event>,
+    incoming: mpsc::Receiver<Event>,
+    wanted: watch::Sender<Wanted>,
+    reports: watch::Sender<Arc<wire::Report>>,
+    certificate: watch::Receiver<Option<wire::Certificate>>,
+    looking: Looking,
+    acting: bool,
+    /// What is being done that makes the last end of etcd irrelevant once it is done.
+    renewing: bool,
+    /// The configuration that the orders under way give to the supervisor.
+    giving: Option<String>,
+    fresh: Vec<(Instant, oneshot::Sender<wire::Report>)>,
+    last_said: String,
+    /// When the last look at the directory began.
+    looked: Instant,
+}
+
+/// Is the last look at the directory still true?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Looking {
+    /// Nothing has happened since.
+    Fresh,
+    /// A new look is due.
+    Due,
+    /// It is being looked at.
+    Now,
+    /// It is being looked at, and something has happened meanwhile.
+    NowAndAgain,
+}
+
+impl Actor {
+    /// A task that knows nothing yet. The first report is in `reports` already.
+    #[must_use]
+    pub fn new(
+        state: State,
+        (events, incoming): (mpsc::Sender<Event>, mpsc::Receiver<Event>),
+        wanted: watch::Sender<Wanted>,
+        certificate: watch::Receiver<Option<wire::Certificate>>,
+    ) -> (Self, watch::Receiver<Arc<wire::Report>>) {
+        let first = assemble::report(&state, Instant::now(), now(), certificate.borrow().as_ref());
+        let (reports, receiver) = watch::channel(Arc::new(first));
+        let actor = Self {
+            state,
+            events,
+            incoming,
+            wanted,
+            reports,
+            certificate,
+            looking: Looking::Due,
+            acting: false,
+            renewing: false,
+            giving: None,
+            fresh: Vec::new(),
+            last_said: String::new(),
+            looked: Instant::now(),
+        };
+        (actor, receiver)
+    }
+
+    /// Runs for ever.
+    pub async fn run(mut self) {
+        loop {
+            self.advance();
+            self.publish();
+            let wake = self.wake(Instant::now());
+            tokio::select! {
+                event = self.incoming.recv() => match event {
+                    Some(event) => self.handle(event).await,
+                    None => return,
+                },
+                () = tokio::time::sleep_until(wake.into()) => self.look_again(),
+                changed = self.certificate.changed() => if changed.is_err() {
+                    return;
+                },
+            }
+        }
+    }
+
+    async fn handle(&mut self, event: Event) {
+        match event {
+            Event::Supervisor(id, said) => self.supervisor(id, said).await,
+            Event::Inspected(inspected) => self.inspected(*inspected).await,
+            Event::Polled(polled) => self.polled(&polled).await,
+            Event::Acted(result) => self.acted(result),
+            Event::Direct(directive, answer) => {
+                let taken = self.direct(*directive).await;
+                let _ = answer.send(taken);
+            }
+            Event::Report(answer) => self.fresh_report(answer),
+            Event::Logs(lines, answer) => self.logs(lines, answer),
+        }
+    }
+
+    async fn supervisor(&mut self, id: ConnectionId, said: Said) {
+        let current = self.state.link.as_ref().is_some_and(|link| link.id == id);
+        match said {
+            Said::Connected(supervisor, mut hello) => {
+                let process = hello.process.take().unwrap_or_default();
+                tracing::info!(
+                    supervisor = hello.version, etcd = hello.etcd_version, phase = ?process.phase(), "supervisor connected"
+                );
+                self.state.link = Some(Link {
+                    id,
+                    supervisor,
+                    hello: *hello,
+                    config: None,
+                });
+                self.hear(process);
+                if self.state.unsaved
+                    && let Some(standing) = self.state.standing.clone()
+                {
+                    self.state.unsaved = self.save(&standing).await.is_err();
+                }
+            }
+            Said::Process(process) if current => self.hear(*process),
+            Said::Gone if current => {
+                tracing::info!("supervisor is gone");
+                self.state.link = None;
+                self.look_again();
+            }
+            // The last words of a connection that was replaced.
+            Said::Process(_) | Said::Gone => {}
+        }
+    }
+
+    fn hear(&mut self, process: proto::supervisor::ProcessState) {
+        if let Some(exit) = self.state.hear(process, Instant::now()) {
+            tracing::warn!(class = exit.class, code = exit.code, "etcd has ended");
+        }
+        self.look_again();
+    }
+
+    fn look_again(&mut self) {
+        self.looking = match self.looking {
+            Looking::Fresh | Looking::Due => Looking::Due,
+            Looking::Now | Looking::NowAndAgain => Looking::NowAndAgain,
+        };
+    }
+
+    fn look(&mut self) {
+        self.looking = Looking::Now;
+        self.looked = Instant::now();
+        let (args, running) = (self.state.args.clone(), self.state.running());
+        let (incarnation, events) = (self.state.incarnation(), self.events.clone());
+        let unknown = self.state.standing.is_none();
+        tokio::task::spawn_blocking(move || {
+            let standing = unknown.then(|| directory::read_standing(&args.paths));
+            let incarnation = match &standing {
+                Some(Ok(standing)) => standing.incarnation,
+                Some(Err(_)) | None => incarnation,
+            };
+            let directory = directory::inspect(&args.paths, args.expected(incarnation), running);
+            // The agent ends when nobody takes events any more.
+            let _ = events.blocking_send(Event::Inspected(Box::new(Inspected { directory, standing })));
+        });
+    }
+
+    async fn inspected(
+        &mut self,
+        Inspected {
+            mut directory,
+            standing,
+        }: Inspected,
+    ) {
+        self.looking = if self.looking == Looking::NowAndAgain {
+            Looking::Due
+        } else {
+            Looking::Fresh
+        };
+        match standing {
+            None => {}
+            Some(Ok(standing)) => self.state.standing = Some(standing),
+            Some(Err(error)) => directory.state = DirectoryState::Unreadable { error },
+        }
+        if directory.state != self.state.directory.state {
+            tracing::info!(state = ?directory.state, started = directory.started, "data directory");
+        }
+        if self.state.running().is_none() && directory.state != DirectoryState::InUse {
+            self.state.etcd = None;
+        }
+        self.state.directory = directory;
+        self.check_ids().await;
+    }
+
+    async fn polled(&mut self, polled: &Polled) {
+        if self.state.running() == Some(false) {
+            return;
+        }
+        // One answer missed under load is no dead port; the next question follows at once.
+        self.state.silent = if polled.status.is_ok() {
+            0
+        } else {
+            self.state.silent.saturating_add(1)
+        };
+        let served = self.state.etcd.as_ref().is_some_and(|etcd| etcd.serving);
+        if polled.status.is_ok() || !served || self.state.silent > 1 {
+            let identity = self.state.directory.identity.as_ref();
+            let view = etcd_view::view(polled, self.state.etcd.as_ref(), identity);
+            let serves = view.as_ref().is_some_and(|etcd| etcd.serving);
+            if serves != served {
+                tracing::info!(serves, "etcd's client port");
+            }
+            self.state.etcd = view;
+        }
+        self.check_ids().await;
+        self.answer_fresh(polled.asked);
+    }
+
+    /// etcd must be who it was recorded to be before its first start (invariant 5). Otherwise it is stopped and held.
+    async fn check_ids(&mut self) {
+        let (Some(etcd), Some(identity)) = (&self.state.etcd, &self.state.directory.identity) else {
+            return;
+        };
+        let Some(standing) = &self.state.standing else { return };
+        if !etcd.serving || standing.hold.is_some() {
+            return;
+        }
+        let (member, cluster) = (etcd::MemberId(etcd.member_id), etcd::ClusterId(etcd.cluster_id));
+        if (member, cluster) == (identity.member_id, identity.cluster_id) {
+            return;
+        }
+        let reason = format!(
+            "etcd runs as member {member} of cluster {cluster}, recorded were {} of {}",
+            identity.member_id, identity.cluster_id
+        );
+        tracing::error!(reason, "etcd is stopped");
+        let held = Standing {
+            hold: Some(reason),
+            ..standing.clone()
+        };
+        self.state.unsaved = self.save(&held).await.is_err();
+        self.state.standing = Some(held);
+    }
+
+    fn acted(&mut self, result: Result<(), Error>) {
+        self.acting = false;
+        let (renewed, given) = (std::mem::take(&mut self.renewing), self.giving.take());
+        match result {
+            Ok(()) => {
+                self.state.fault = None;
+                if let (Some(link), Some(config)) = (&mut self.state.link, given) {
+                    link.config = Some(config);
+                }
+                if renewed {
+                    self.state.forgive();
+                    if let Some(standing) = &mut self.state.standing {
+                        standing.quarantine = None;
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "order not carried out");
+                self.state.fault = Some(error.to_string());
+                self.state.not_before = Some(Instant::now() + RETRY);
+            }
+        }
+        self.look_again();
+    }
+
+    async fn direct(&mut self, wire: wire::Directive) -> Result<u64, NotTaken> {
+        let Some(standing) = &self.state.standing else {
+            return Err(self.not_now("what was ordered before could not be read yet".to_owned()));
+        };
+        let directive = match directive::check(wire, self.state.args.own(), standing, &self.state.directory) {
+            Ok(Verdict::Take(directive)) => directive,
+            Ok(Verdict::Again) => return Ok(standing.number),
+            Err(refusal) => {
+                tracing::warn!(%refusal, "directive refused");
+                return Err(refusal.into());
+            }
+        };
+        let (number, order) = (directive.number, directive.order.clone());
+        let next = standing.with(directive);
+        if let Err(error) = self.save(&next).await {
+            return Err(self.not_now(error.to_string()));
+        }
+        tracing::info!(number, order = order.name(), "directive taken");
+        if matches!(order, directive::Order::Resume) || order.first_start().is_some() {
+            self.state.forgive();
+        }
+        self.state.standing = Some(next);
+        self.look_again();
+        Ok(number)
+    }
+
+    fn not_now(&self, detail: String) -> NotTaken {
+        NotTaken::NotNow {
+            member: self.state.args.member.clone(),
+            detail,
+        }
+    }
+
+    /// Makes it durable; without a supervisor it waits for one, and is lost if the agent ends before: then the operator,
+    /// who sees the number in the report, sends it again.
+    async fn save(&mut self, standing: &Standing) -> Result<(), Error> {
+        let Some(link) = &self.state.link else {
+            self.state.unsaved = true;
+            return Ok(());
+        };
+        let content = serde_json::to_vec_pretty(standing).map_err(|error| Error::Refused {
+            what: "write a file",
+            reason: error.to_string(),
+        })?;
+        link.supervisor
+            .request(orders::write(name::STANDING, content), WRITE_LIMIT)
+            .await
+    }
+
+    fn fresh_report(&mut self, answer: oneshot::Sender<wire::Report>) {
+        if self.state.pace() == Pace::Idle {
+            let _ = answer.send(self.report());
+            return;
+        }
+        self.fresh.push((Instant::now(), answer));
+        self.wanted.send_modify(|wanted| wanted.now += 1);
+    }
+
+    fn answer_fresh(&mut self, asked: Instant) {
+        let report = self.report();
+        for (since, answer) in std::mem::take(&mut self.fresh) {
+            if since <= asked {
+                let _ = answer.send(report.clone());
+            } else if !answer.is_closed() {
+                self.fresh.push((since, answer));
+            }
+        }
+    }
+
+    fn logs(&self, lines: u32, answer: oneshot::Sender<Result<Vec<String>, NotTaken>>) {
+        let Some(link) = &self.state.link else {
+            let _ = answer.send(Err(self.not_now("no supervisor is connected".to_owned())));
+            return;
+        };
+        let (supervisor, member) = (link.supervisor.clone(), self.state.args.member.clone());
+        tokio::spawn(async move {
+            let lines = supervisor.logs(lines, WRITE_LIMIT).await;
+            let _ = answer.send(lines.map_err(|error| NotTaken::NotNow {
+                member,
+                detail: error.to_string(),
+            }));
+        });
+    }
+
+    /// What follows from what is known now.
+    fn advance(&mut self) {
+        let now = Instant::now();
+        if self.looking == Looking::Due {
+            self.look();
+        }
+        if self.looking == Looking::Fresh && !self.acting && self.state.standing.is_some() {
+            self.decide(now);
+        }
+        let pace = self.state.pace();
+        self.wanted
+            .send_if_modified(|wanted| std::mem::replace(&mut wanted.pace, pace) != pace);
+        if pace == Pace::Idle && !self.fresh.is_empty() {
+            self.answer_fresh(now);
+        }
+    }
+
+    /// When to look at the directory again though nothing was heard.
+    fn wake(&self, now: Instant) -> Instant {
+        let directory = &self.state.directory;
+        let interval = if directory.state == DirectoryState::InUse && !directory.has_wal {
+            // A first start: its configuration can be given for restarts as soon as the WAL is there.
+            BIRTH
+        } else if matches!(directory.state, DirectoryState::Unreadable { .. }) {
+            RETRY
+        } else {
+            SIZES
+        };
+        // A look under way wakes by its result, however long its disk takes.
+        let again = if self.looking == Looking::Fresh {
+            self.looked + interval
+        } else {
+            now + SIZES
+        };
+        self.state
+            .not_before
+            .filter(|at| *at > now)
+            .map_or(again, |due| due.min(again))
+    }
+
+    fn decide(&mut self, now: Instant) {
+        if self.state.fault.is_some() && self.state.not_before.is_some_and(|at| at > now) {
+            return;
+        }
+        let decision = self.state.decision();
+        let act = act(&decision, self.state.circumstances(now));
+        if act == Act::Nothing {
+            self.state.fault = None;
+            return;
+        }
+        match self.orders(&act) {
+            Ok(orders) => {
+                tracing::info!(?decision, "{}", describe(&act));
+                self.carry_out(orders);
+            }
+            Err(why) => {
+                self.state.not_before = Some(now + RETRY);
+                if self.last_said != why {
+                    tracing::warn!(why, "cannot {}", describe(&act));
+                    self.last_said = why;
+                }
+            }
+        }
+    }
+
+    /// The orders of an act. An error says what is missing for them.
+    fn orders(&mut self, act: &Act) -> Result<Vec<orders::Order>, String> {
+        let state = &self.state;
+        let standing = state.standing.as_ref().ok_or("what stands is not known")?;
+        let text = |error: serde_json::Error| error.to_string();
+        match act {
+            Act::Nothing => Ok(Vec::new()),
+            Act::StartOnce(_) => {
+                let (start, nonce) = state
+                    .start()
+                    .zip(state.directory.nonce.as_ref())
+                    .ok_or("no start stands")?;
+                let member = state.args.etcd_member(&state.data_dir, state.listen);
+                let config = etcd_config::once(member, state.minor()?, start.kind, start.first);
+                let (uid, name) = (&state.args.cluster_uid, &state.args.member);
+                let orders = orders::start_once(&state.directory, nonce, start, uid, name, config).map_err(text);
+                if let Some(link) = &mut self.state.link {
+                    link.config = None;
+                }
+                orders
+            }
+            Act::StartRepeatable => {
+                let config = state.repeatable_config()?;
+                self.giving = Some(config.clone());
+                Ok(orders::start_repeatable(config))
+            }
+            Act::SetRepeatable => {
+                let config = state.repeatable_config()?;
+                self.giving = Some(config.clone());
+                Ok(orders::set_repeatable(config))
+            }
+            Act::Stop(reason) => Ok(orders::stop(reason.clone())),
+            Act::Renew => {
+                let nonce = Nonce::random().map_err(|error| format!("no random bytes: {error}"))?;
+                self.renewing = true;
+                orders::renew(&state.directory, &nonce, standing).map_err(text)
+            }
+            Act::SetAside => {
+                let nonce = Nonce::random().map_err(|error| format!("no random bytes: {error}"))?;
+                self.renewing = true;
+                let done = Standing {
+                    quarantine: None,
+                    ..standing.clone()
+                };
+                orders::set_aside(state.args.storage_medium, &state.directory, &nonce, &done).map_err(text)
+            }
+        }
+    }
+
+    /// One after the other; the first that fails ends it. Meanwhile nothing else is decided.
+    fn carry_out(&mut self, orders: Vec<orders::Order>) {
+        let Some(link) = &self.state.link else { return };
+        self.acting = true;
+        let (supervisor, events) = (link.supervisor.clone(), self.events.clone());
+        tokio::spawn(async move {
+            let mut result = Ok(());
+            for order in orders {
+                result = supervisor.request(order, ORDER_LIMIT).await;
+                if result.is_err() {
+                    break;
+                }
+            }
+            let _ = events.send(Event::Acted(result)).await;
+        });
+    }
+
+    fn report(&self) -> wire::Report {
+        assemble::report(&self.state, Instant::now(), now(), self.certificate.borrow().as_ref())
+    }
+
+    fn publish(&mut self) {
+        // While it is being looked at, the old look and the new process may not fit together. A slow disk must not keep
+        // the rest from being told.
+        if self.looking != Looking::Fresh && self.looked.elapsed() < LOOK_PATIENCE {
+            return;
+        }
+        let new = self.report();
+        if report::is_material(&self.reports.borrow(), &new) {
+            if !new.waiting_for.is_empty() && self.last_said != new.waiting_for {
+                tracing::info!("waiting for {}", new.waiting_for);
+                self.last_said.clone_from(&new.waiting_for);
+            }
+            self.reports.send_replace(Arc::new(new));
+        }
+    }
+}
+
+/// For logs.
+fn describe(act: &Act) -> &'static str {
+    match act {
+        Act::Nothing => "do nothing",
+        Act::StartOnce(_) => "order the first start of etcd",
+        Act::StartRepeatable => "order a start of etcd",
+        Act::SetRepeatable => "give etcd's configuration for restarts",
+        Act::Stop(_) => "stop etcd",
+        Act::Renew => "make a new directory nonce",
+        Act::SetAside => "set the data directory aside",
+    }
+}
+
+fn now() -> prost_types::Timestamp {
+    SystemTime::now().into()
+}

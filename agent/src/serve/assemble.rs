@@ -1,0 +1,136 @@
+//! The report of what the agent knows. Pure.
+
+use std::time::Instant;
+
+use proto::agent as wire;
+
+use super::act::Phase;
+use super::decide::Decision;
+use super::directory::State as DirectoryState;
+use super::state::State;
+
+/// Lines of etcd's log beside an exit.
+const EXIT_LINES: usize = 20;
+/// Characters of one of them: with all lines the report stays far below its limit.
+const EXIT_LINE_CHARS: usize = 512;
+
+/// The report at this moment.
+#[must_use]
+pub fn report(
+    state: &State,
+    now: Instant,
+    observed_at: prost_types::Timestamp,
+    certificate: Option<&wire::Certificate>,
+) -> wire::Report {
+    wire::Report {
+        member: Some(state.args.member_ref()),
+        observed_at: Some(observed_at),
+        agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+        directive: state.standing.as_ref().map_or(0, |standing| standing.number),
+        data_directory: Some(data_directory(state)),
+        process: Some(process(state)),
+        etcd: state.etcd.clone(),
+        disk: Some(wire::Disk {
+            total_bytes: state.directory.total_bytes,
+            free_bytes: state.directory.free_bytes,
+        }),
+        waiting_for: waiting_for(state, now),
+        certificate: certificate.cloned(),
+    }
+}
+
+fn data_directory(state: &State) -> wire::DataDirectory {
+    use wire::data_directory::State as Wire;
+    let directory = &state.directory;
+    let (wire_state, detail) = match &directory.state {
+        DirectoryState::Unborn => (Wire::Unborn, ""),
+        DirectoryState::Intact => (Wire::Intact, ""),
+        DirectoryState::TornTail => (Wire::TornTail, ""),
+        DirectoryState::Damaged { detail } => (Wire::Damaged, detail.as_str()),
+        DirectoryState::Foreign { detail } => (Wire::Foreign, detail.as_str()),
+        DirectoryState::InUse => (Wire::InUse, ""),
+        DirectoryState::Unreadable { error } => (Wire::Unreadable, error.as_str()),
+    };
+    wire::DataDirectory {
+        state: wire_state.into(),
+        detail: detail.to_owned(),
+        nonce: directory.nonce.as_ref().map(ToString::to_string).unwrap_or_default(),
+        identity: directory.identity.as_ref().map(Into::into),
+        bytes: directory.bytes,
+        started: directory.started,
+    }
+}
+
+fn process(state: &State) -> wire::Process {
+    use wire::process::State as Wire;
+    let heard = state.process.clone().unwrap_or_default();
+    let has_served = heard.served || state.etcd.as_ref().is_some_and(|etcd| etcd.serving);
+    let wire_state = match state.phase() {
+        Phase::Absent => Wire::Absent,
+        Phase::Running if has_served => Wire::Running,
+        Phase::Running => Wire::Starting,
+        Phase::BackingOff | Phase::Stopping => Wire::Stopped,
+        Phase::Waiting => match state.decision() {
+            Decision::Once(_) | Decision::Repeatable => Wire::Stopped,
+            Decision::Observe
+            | Decision::Stop(_)
+            | Decision::Renew
+            | Decision::SetAside
+            | Decision::Retry(_)
+            | Decision::Wait(_) => Wire::Held,
+        },
+    };
+    let hello = state.link.as_ref().map(|link| &link.hello);
+    wire::Process {
+        state: wire_state.into(),
+        pid: heard.pid,
+        started_at: heard.started_at,
+        etcd_version: hello.map(|hello| hello.etcd_version.clone()).unwrap_or_default(),
+        supervisor_version: hello.map(|hello| hello.version.clone()).unwrap_or_default(),
+        restarts: heard.restarts,
+        oom_kills: heard.oom_kills,
+        exit: heard.exit.map(exit),
+    }
+}
+
+fn exit(exit: proto::supervisor::Exit) -> wire::Exit {
+    let surplus = exit.last_lines.len().saturating_sub(EXIT_LINES);
+    let shorten = |line: String| line.chars().take(EXIT_LINE_CHARS).collect();
+    wire::Exit {
+        code: exit.code,
+        signal: exit.signal,
+        class: exit.class,
+        last_lines: exit.last_lines.into_iter().skip(surplus).map(shorten).collect(),
+        at: exit.at,
+    }
+}
+
+/// One short sentence; empty when nothing is waited for.
+fn waiting_for(state: &State, now: Instant) -> String {
+    let decision = state.decision();
+    match state.phase() {
+        Phase::Absent => return "the supervisor in the etcd container to connect".to_owned(),
+        Phase::Stopping => return "etcd to stop".to_owned(),
+        Phase::Running if matches!(decision, Decision::Observe) => return String::new(),
+        Phase::Running | Phase::Waiting | Phase::BackingOff => {}
+    }
+    if let Some(fault) = &state.fault {
+        return format!("another try; {fault}");
+    }
+    match &decision {
+        Decision::Wait(why) | Decision::Stop(why) => why.to_string(),
+        Decision::Retry(error) => format!("the directory to be readable: {error}"),
+        Decision::Renew | Decision::SetAside => "the directory to be prepared".to_owned(),
+        Decision::Observe => String::new(),
+        Decision::Once(_) | Decision::Repeatable => {
+            if let Err(why) = state.minor() {
+                return format!("another etcd image: {why}");
+            }
+            match state.not_before.filter(|at| *at > now) {
+                // Without the rest of the time: it would make each report differ from the last.
+                Some(_) => "a back-off after a failed start to be over".to_owned(),
+                None => "etcd to start".to_owned(),
+            }
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! What the data directory is, as far as it can be told without reading WAL and db. Reads only: the sidecar mounts
+//! the data volume read-only.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use rustix::fs::FlockOperation;
+
+use super::identity::{Identity, Nonce};
+use super::standing::Standing;
+use crate::cli::Paths;
+
+/// Names in the agent's folder.
+pub mod name {
+    /// The directory nonce.
+    pub const NONCE: &str = "nonce";
+    /// The recorded identity.
+    pub const IDENTITY: &str = "identity.json";
+    /// Put there by the supervisor as soon as etcd has written its WAL.
+    pub const STARTED: &str = "started";
+    /// The last directive and what stands.
+    pub const STANDING: &str = "directive.json";
+}
+
+/// A file of the agent's folder is small; a larger one is not ours.
+const MAX_FILE_BYTES: u64 = 64 * 1024;
+
+/// The states of a data directory (design: agent.md, "Data-directory states").
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// No WAL segment: etcd never ran here, or (when it has once started) its data are gone.
+    Unborn,
+    /// A whole log and a whole database.
+    Intact,
+    /// Only the last record of the last WAL file is incomplete: etcd repairs this by itself.
+    TornTail,
+    /// Not to be started on.
+    Damaged {
+        /// What is damaged, in one sentence.
+        detail: String,
+    },
+    /// Whole, but of another cluster, member or history.
+    Foreign {
+        /// What was found and what was expected.
+        detail: String,
+    },
+    /// etcd runs on it.
+    InUse,
+    /// Cannot be read: never treated as empty.
+    Unreadable {
+        /// The error and the path.
+        error: String,
+    },
+}
+
+/// What one inspection has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directory {
+    /// The state of etcd's data.
+    pub state: State,
+    /// Which directory this is; `None` until one is made.
+    pub nonce: Option<Nonce>,
+    /// What is recorded; `None` when nothing is.
+    pub identity: Option<Identity>,
+    /// etcd has once written its WAL here.
+    pub started: bool,
+    /// A WAL segment is there now.
+    pub has_wal: bool,
+    /// `member/` is there, with or without a WAL.
+    pub has_member: bool,
+    /// Bytes under `member/`.
+    pub bytes: u64,
+    /// Size and free space of the volume, bytes.
+    pub total_bytes: u64,
+    /// See `total_bytes`.
+    pub free_bytes: u64,
+}
+
+impl Directory {
+    /// Nothing could be read, for this reason.
+    #[must_use]
+    pub fn unreadable(error: String) -> Self {
+        Self {
+            state: State::Unreadable { error },
+            nonce: None,
+            identity: None,
+            started: false,
+            has_wal: false,
+            has_member: false,
+            bytes: 0,
+            total_bytes: 0,
+            free_bytes: 0,
+        }
+    }
+}
+
+/// For whom the directory should be.
+#[derive(Debug, Clone, Copy)]
+pub struct Expected<'a> {
+    /// UID of the EtcdCluster object.
+    pub cluster_uid: &'a str,
+    /// Name of the member.
+    pub member: &'a str,
+    /// The newest history the agent knows of.
+    pub incarnation: u64,
+}
+
+/// Looks at the directory. `running` is what the supervisor says of etcd; `None` while none is connected, and then
+/// the lock on the db tells.
+#[must_use]
+pub fn inspect(paths: &Paths, expected: Expected<'_>, running: Option<bool>) -> Directory {
+    read(paths, expected, running).unwrap_or_else(Directory::unreadable)
+}
+
+/// The last directive and what it left standing; the default when nothing was recorded.
+pub fn read_standing(paths: &Paths) -> Result<Standing, String> {
+    let path = paths.agent_folder().join(name::STANDING);
+    match read_file(&path)? {
+        None => Ok(Standing::default()),
+        Some(text) => serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display())),
+    }
+}
+
+fn read(paths: &Paths, expected: Expected<'_>, running: Option<bool>) -> Result<Directory, String> {
+    let (data, ours) = (paths.data_dir(), paths.agent_folder());
+    let nonce = match read_file(&ours.join(name::NONCE))? {
+        None => None,
+        Some(text) => Some(Nonce::try_from(text.trim().to_owned())?),
+    };
+    let identity: Option<Identity> = match read_file(&ours.join(name::IDENTITY))? {
+        None => None,
+        Some(text) => {
+            let path = ours.join(name::IDENTITY);
+            Some(serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?)
+        }
+    };
+    let started = exists(&ours.join(name::STARTED))?;
+    let member = data.join("member");
+    let has_member = exists(&member)?;
+    let has_wal = has_segment(&member.join("wal"))?;
+    let in_use = match running {
+        Some(running) => running,
+        None => is_locked(&member.join("snap/db"))?,
+    };
+    // The file was lost, the directory is known all the same.
+    let nonce = nonce.or_else(|| {
+        identity
+            .as_ref()
+            .filter(|_| has_wal)
+            .map(|identity| identity.nonce.clone())
+    });
+    let (total_bytes, free_bytes) = space(&paths.data_volume)?;
+    let state = if in_use {
+        State::InUse
+    } else if !has_wal {
+        State::Unborn
+    } else if let Some(detail) = identity
+        .as_ref()
+        .and_then(|identity| foreign(identity, nonce.as_ref(), expected))
+    {
+        State::Foreign { detail }
+    } else {
+        State::Intact
+    };
+    let bytes = size(&member)?;
+    Ok(Directory {
+        state,
+        nonce,
+        identity,
+        started,
+        has_wal,
+        has_member,
+        bytes,
+        total_bytes,
+        free_bytes,
+    })
+}
+
+/// Why the identity is not ours; `None` when it is.
+#[must_use]
+pub fn foreign(identity: &Identity, nonce: Option<&Nonce>, expected: Expected<'_>) -> Option<String> {
+    if identity.cluster_uid != expected.cluster_uid {
+        return Some(format!(
+            "it was written for the cluster object with UID {}, this Pod serves {}",
+            identity.cluster_uid, expected.cluster_uid
+        ));
+    }
+    if identity.member_name != expected.member {
+        return Some(format!(
+            "it was written by member {}, this is {}",
+            identity.member_name, expected.member
+        ));
+    }
+    if identity.incarnation < expected.incarnation {
+        return Some(format!(
+            "it is of incarnation {} of the cluster, the present one is {}",
+            identity.incarnation, expected.incarnation
+        ));
+    }
+    if nonce.is_some_and(|nonce| *nonce != identity.nonce) {
+        return Some(format!(
+            "its identity was recorded for directory {}, this one is {}",
+            identity.nonce,
+            nonce.map(ToString::to_string).unwrap_or_default()
+        ));
+    }
+    None
+}
+
+/// The text of a file of ours; `None` when it is not there.
+fn read_file(path: &Path) -> Result<Option<String>, String> {
+    let at = |error: io::Error| format!("{}: {error}", path.display());
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(at(error)),
+        Ok(metadata) if metadata.len() > MAX_FILE_BYTES => Err(format!("{} is too large to be ours", path.display())),
+        Ok(_) => fs::read_to_string(path).map(Some).map_err(at),
+    }
+}
+
+fn exists(path: &Path) -> Result<bool, String> {
+    path.try_exists()
+        .map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Is a WAL segment in the folder? `wal.tmp`, `0.tmp` and `*.broken` are none.
+fn has_segment(wal: &Path) -> Result<bool, String> {
+    let at = |error: io::Error| format!("{}: {error}", wal.display());
+    let entries = match fs::read_dir(wal) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        other => other.map_err(at)?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(at)?;
+        if Path::new(&entry.file_name())
+            .extension()
+            .is_some_and(|extension| extension == "wal")
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Does etcd hold the db? A shared lock is tried for an instant only: etcd asks again each 50 ms when it finds one.
+fn is_locked(db: &Path) -> Result<bool, String> {
+    let file = match File::open(db) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        other => other.map_err(|error| format!("{}: {error}", db.display()))?,
+    };
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => Ok(false),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
+        Err(error) => Err(format!("{}: {error}", db.display())),
+    }
+}
+
+/// Bytes of all files below. Files that vanish meanwhile (etcd purges) count nothing.
+fn size(path: &Path) -> Result<u64, String> {
+    let at = |error: io::Error| format!("{}: {error}", path.display());
+    let entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        other => other.map_err(at)?,
+    };
+    let mut bytes = 0;
+    for entry in entries {
+        let entry = entry.map_err(at)?;
+        match entry.metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(at(error)),
+            Ok(metadata) if metadata.is_dir() => bytes += size(&entry.path())?,
+            Ok(metadata) => bytes += metadata.len(),
+        }
+    }
+    Ok(bytes)
+}
+
+fn space(volume: &Path) -> Result<(u64, u64), String> {
+    let stat = rustix::fs::statvfs(volume).map_err(|error| format!("{}: {error}", volume.display()))?;
+    Ok((
+        stat.f_blocks.saturating_mul(stat.f_frsize),
+        stat.f_bavail.saturating_mul(stat.f_frsize),
+    ))
+}
+
+#[cfg(test)]
+#[path = "directory_tests.rs"]
+mod tests;

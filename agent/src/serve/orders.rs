@@ -1,0 +1,142 @@
+//! From an act to the orders for the supervisor, in their sequence. Pure.
+//!
+//! A crash between any two of them is followed by the same end: each sequence writes last what makes it count.
+
+use proto::supervisor::start::Kind;
+pub use proto::supervisor::to_supervisor::Message as Order;
+use proto::supervisor::{MoveAside, RemoveTree, SetRepeatable, Start, Stop, WriteFile};
+
+use super::directory::{Directory, name};
+use super::identity::{Identity, Nonce};
+use super::settings::Medium;
+use super::standing::{Standing, StandingStart};
+
+/// What etcd is given to hand over its leadership and end.
+pub const STOP_GRACE_SECONDS: u32 = 20;
+
+/// A first start, with the identity made durable before it. What an earlier try has left is deleted: etcd never had a
+/// WAL here, so nothing was ever promised on it.
+pub fn start_once(
+    directory: &Directory,
+    nonce: &Nonce,
+    start: StandingStart<'_>,
+    cluster_uid: &str,
+    member: &str,
+    config: String,
+) -> serde_json::Result<Vec<Order>> {
+    let identity = Identity {
+        cluster_uid: cluster_uid.to_owned(),
+        incarnation: start.incarnation,
+        token: start.first.token.clone(),
+        cluster_id: start.first.cluster_id,
+        member_id: start.first.member_id,
+        member_name: member.to_owned(),
+        nonce: nonce.clone(),
+    };
+    let mut orders = Vec::new();
+    if directory.has_member {
+        orders.push(Order::RemoveTree(RemoveTree {
+            reason: "left by a first start that never came to its WAL".to_owned(),
+        }));
+    }
+    orders.push(Order::Start(Start {
+        kind: Kind::Once.into(),
+        order: start.number,
+        config: config.into_bytes(),
+        identity: identity.to_json()?,
+    }));
+    Ok(orders)
+}
+
+/// A start that may be repeated.
+#[must_use]
+pub fn start_repeatable(config: String) -> Vec<Order> {
+    vec![Order::Start(Start {
+        kind: Kind::Repeatable.into(),
+        order: 0,
+        config: config.into_bytes(),
+        identity: Vec::new(),
+    })]
+}
+
+/// The configuration for restarts without the agent.
+#[must_use]
+pub fn set_repeatable(config: String) -> Vec<Order> {
+    vec![Order::SetRepeatable(SetRepeatable {
+        config: config.into_bytes(),
+    })]
+}
+
+/// Stop etcd.
+#[must_use]
+pub fn stop(reason: String) -> Vec<Order> {
+    vec![Order::Stop(Stop {
+        grace_seconds: STOP_GRACE_SECONDS,
+        reason,
+    })]
+}
+
+/// A new nonce for a directory that has no data, or not any more. The nonce is written last: until then there is none,
+/// and the same is done again after a crash.
+pub fn renew(directory: &Directory, nonce: &Nonce, standing: &Standing) -> serde_json::Result<Vec<Order>> {
+    let mut orders = Vec::new();
+    if directory.has_member {
+        // No WAL, but perhaps a db with data in it: never deleted on our own account.
+        orders.push(Order::MoveAside(MoveAside {
+            label: "no-wal".to_owned(),
+        }));
+    } else if directory.started {
+        orders.push(Order::RemoveTree(RemoveTree {
+            reason: "the data are gone".to_owned(),
+        }));
+    }
+    forget(&mut orders, nonce, standing)?;
+    Ok(orders)
+}
+
+/// Sets the directory aside, and makes a new nonce.
+pub fn set_aside(
+    medium: Medium,
+    directory: &Directory,
+    nonce: &Nonce,
+    standing: &Standing,
+) -> serde_json::Result<Vec<Order>> {
+    let removed = directory
+        .identity
+        .as_ref()
+        .map(|identity| identity.member_id.to_string())
+        .unwrap_or_default();
+    let mut orders = match medium {
+        Medium::Disk => vec![Order::MoveAside(MoveAside {
+            label: format!("removed-{removed}"),
+        })],
+        Medium::Memory => {
+            vec![Order::RemoveTree(RemoveTree {
+                reason: format!("member {removed} was removed from the cluster"),
+            })]
+        }
+    };
+    forget(&mut orders, nonce, standing)?;
+    Ok(orders)
+}
+
+/// Writes a file of the agent's folder.
+#[must_use]
+pub fn write(name: &str, content: Vec<u8>) -> Order {
+    Order::WriteFile(WriteFile {
+        name: name.to_owned(),
+        content,
+    })
+}
+
+fn forget(orders: &mut Vec<Order>, nonce: &Nonce, standing: &Standing) -> serde_json::Result<()> {
+    orders.push(write(name::IDENTITY, Vec::new()));
+    // The volume may have been emptied: what was ordered so far must not be forgotten with it.
+    orders.push(write(name::STANDING, serde_json::to_vec_pretty(standing)?));
+    orders.push(write(name::NONCE, nonce.to_string().into_bytes()));
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "orders_tests.rs"]
+mod tests;

@@ -1,0 +1,163 @@
+//! When a report differs from the last one enough to be sent. Pure.
+
+use proto::agent as wire;
+
+/// Sizes of etcd's database count as changed past a tenth, and this many bytes.
+const DB_STEP: u64 = 4 << 20;
+/// The same for the bytes of the data directory: WAL files come and go in 64 MB.
+const DIRECTORY_STEP: u64 = 128 << 20;
+
+/// Would `new` tell the operator anything that `last` has not? Time alone does not, nor do a voter's indexes: with a
+/// hundred writes a second they would be all the traffic there is.
+#[must_use]
+pub fn is_material(last: &wire::Report, new: &wire::Report) -> bool {
+    settled(last, new) != *last
+}
+
+/// `new` with the values of `last` where the difference does not matter.
+fn settled(last: &wire::Report, new: &wire::Report) -> wire::Report {
+    let mut settled = new.clone();
+    settled.observed_at = last.observed_at;
+    if let (Some(settled), Some(last)) = (&mut settled.etcd, &last.etcd) {
+        settle_etcd(settled, last);
+    }
+    if let (Some(settled), Some(last)) = (&mut settled.data_directory, &last.data_directory)
+        && is_small(last.bytes, settled.bytes, DIRECTORY_STEP)
+    {
+        settled.bytes = last.bytes;
+    }
+    if let (Some(settled), Some(last)) = (&mut settled.disk, &last.disk)
+        && settled.total_bytes == last.total_bytes
+        && settled.free_bytes.abs_diff(last.free_bytes) < last.total_bytes / 50
+    {
+        settled.free_bytes = last.free_bytes;
+    }
+    settled
+}
+
+fn settle_etcd(settled: &mut wire::Etcd, last: &wire::Etcd) {
+    if !settled.is_learner {
+        settled.commit_index = last.commit_index;
+        settled.applied_index = last.applied_index;
+    }
+    settled.revision = last.revision;
+    if is_small(size(last.db_size), size(settled.db_size), DB_STEP) {
+        settled.db_size = last.db_size;
+    }
+    if is_small(size(last.db_size_in_use), size(settled.db_size_in_use), DB_STEP) {
+        settled.db_size_in_use = last.db_size_in_use;
+    }
+}
+
+fn size(bytes: i64) -> u64 {
+    u64::try_from(bytes).unwrap_or_default()
+}
+
+fn is_small(last: u64, new: u64, step: u64) -> bool {
+    last.abs_diff(new) < step.max(last / 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(etcd: wire::Etcd) -> wire::Report {
+        wire::Report {
+            etcd: Some(etcd),
+            data_directory: Some(wire::DataDirectory::default()),
+            disk: Some(wire::Disk {
+                total_bytes: 10 << 30,
+                free_bytes: 5 << 30,
+            }),
+            ..wire::Report::default()
+        }
+    }
+
+    #[test]
+    fn a_voter_under_writes_is_no_news_and_a_learner_is() {
+        let at = |is_learner, index| {
+            report(wire::Etcd {
+                is_learner,
+                commit_index: index,
+                applied_index: index,
+                revision: index,
+                ..wire::Etcd::default()
+            })
+        };
+        assert!(!is_material(&at(false, 1), &at(false, 1000)));
+        assert!(is_material(&at(true, 1), &at(true, 2)));
+        assert!(is_material(&at(true, 7), &at(false, 7)), "a promotion");
+    }
+
+    #[test]
+    fn time_alone_is_no_news() {
+        let mut later = report(wire::Etcd::default());
+        later.observed_at = Some(prost_types::Timestamp { seconds: 9, nanos: 9 });
+        assert!(!is_material(&report(wire::Etcd::default()), &later));
+    }
+
+    #[test]
+    fn a_lost_leader_a_new_term_an_alarm_and_a_dead_port_are_news() {
+        let base = wire::Etcd {
+            leader: 5,
+            term: 2,
+            serving: true,
+            ..wire::Etcd::default()
+        };
+        for changed in [
+            wire::Etcd {
+                leader: 0,
+                ..base.clone()
+            },
+            wire::Etcd {
+                term: 3,
+                ..base.clone()
+            },
+            wire::Etcd {
+                serving: false,
+                ..base.clone()
+            },
+            wire::Etcd {
+                alarms: vec!["NOSPACE".to_owned()],
+                ..base.clone()
+            },
+        ] {
+            assert!(is_material(&report(base.clone()), &report(changed)));
+        }
+    }
+
+    #[test]
+    fn sizes_are_told_in_steps_and_a_creeping_one_is_told_too() {
+        let sized = |db_size| {
+            report(wire::Etcd {
+                db_size,
+                ..wire::Etcd::default()
+            })
+        };
+        assert!(!is_material(&sized(100 << 20), &sized(109 << 20)));
+        assert!(is_material(&sized(100 << 20), &sized(111 << 20)));
+        // Compared with what was told last, so many small steps add up.
+        let told = (0..40).scan(sized(0), |last, step| {
+            let new = sized(step << 20);
+            let news = is_material(last, &new);
+            if news {
+                *last = new;
+            }
+            Some(news)
+        });
+        assert_eq!(told.filter(|news| *news).count(), 9);
+    }
+
+    #[test]
+    fn free_space_is_told_by_fiftieths_of_the_volume() {
+        let free = |free_bytes| wire::Report {
+            disk: Some(wire::Disk {
+                total_bytes: 5000,
+                free_bytes,
+            }),
+            ..wire::Report::default()
+        };
+        assert!(!is_material(&free(2000), &free(1901)));
+        assert!(is_material(&free(2000), &free(1900)));
+    }
+}

@@ -1,0 +1,277 @@
+//! All that the agent knows, and what follows from it. No I/O; the one task that owns it is [`super::actor`].
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use proto::agent as wire;
+use proto::supervisor::process_state::Phase as WirePhase;
+use proto::supervisor::{Hello, ProcessState};
+
+use super::act::{Circumstances, Phase};
+use super::backoff::Backoff;
+use super::decide::{Decision, Facts, LastExit, Recorded, decide};
+use super::directory::{Directory, State as DirectoryState, foreign};
+use super::etcd_config::{self, Minor};
+use super::poll::Pace;
+use super::settings::Args;
+use super::standing::{Standing, StandingStart};
+use super::supervisor::{ConnectionId, Supervisor};
+
+/// The oldest etcd that is served.
+const OLDEST: Minor = Minor(3, 5);
+
+/// A connected supervisor.
+#[derive(Debug)]
+pub struct Link {
+    /// Which connection.
+    pub id: ConnectionId,
+    /// The handle.
+    pub supervisor: Supervisor,
+    /// What it said of itself; the process is kept in [`State::process`].
+    pub hello: Hello,
+    /// The configuration it holds for restarts, as far as it was given it on this connection.
+    pub config: Option<String>,
+}
+
+/// The state of the agent.
+#[derive(Debug)]
+pub struct State {
+    /// What the Pod gives.
+    pub args: Args,
+    /// etcd's data-dir.
+    pub data_dir: PathBuf,
+    /// On which addresses etcd listens.
+    pub listen: IpAddr,
+    /// The supervisor.
+    pub link: Option<Link>,
+    /// The process, as last heard.
+    pub process: Option<ProcessState>,
+    /// The directory, as last seen.
+    pub directory: Directory,
+    /// What stands; `None` until it could be read.
+    pub standing: Option<Standing>,
+    /// What stands is not on disk yet: no supervisor was there to write it.
+    pub unsaved: bool,
+    /// etcd, as last heard.
+    pub etcd: Option<wire::Etcd>,
+    /// How many times in a row Status gave no answer.
+    pub silent: u32,
+    /// Failed runs in a row.
+    pub backoff: Backoff,
+    /// No start before this.
+    pub not_before: Option<Instant>,
+    /// The end of etcd that is no reason to hold any more: the directory is another one, or someone said to try again.
+    pub forgiven: Option<prost_types::Timestamp>,
+    /// What the supervisor last failed to do.
+    pub fault: Option<String>,
+}
+
+impl State {
+    /// Nothing is known yet.
+    #[must_use]
+    pub fn new(args: Args, listen: IpAddr) -> Self {
+        Self {
+            data_dir: args.paths.data_dir(),
+            args,
+            listen,
+            link: None,
+            process: None,
+            directory: Directory::unreadable("not looked at yet".to_owned()),
+            standing: None,
+            unsaved: false,
+            etcd: None,
+            silent: 0,
+            backoff: Backoff::default(),
+            not_before: None,
+            forgiven: None,
+            fault: None,
+        }
+    }
+
+    /// The newest history known.
+    #[must_use]
+    pub fn incarnation(&self) -> u64 {
+        self.standing.as_ref().map_or(0, |standing| standing.incarnation)
+    }
+
+    /// The process, for decisions.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        match (&self.link, &self.process) {
+            (None, _) | (_, None) => Phase::Absent,
+            (Some(_), Some(process)) => match process.phase() {
+                // Of a newer protocol: it has not said that it waits, so nothing is ordered.
+                WirePhase::Unspecified => Phase::Absent,
+                WirePhase::Waiting => Phase::Waiting,
+                WirePhase::Running => Phase::Running,
+                WirePhase::BackingOff => Phase::BackingOff,
+                WirePhase::Stopping => Phase::Stopping,
+            },
+        }
+    }
+
+    /// Does etcd run? `None` while no supervisor says so.
+    #[must_use]
+    pub fn running(&self) -> Option<bool> {
+        match self.phase() {
+            Phase::Absent => None,
+            Phase::Running | Phase::Stopping => Some(true),
+            Phase::Waiting | Phase::BackingOff => Some(false),
+        }
+    }
+
+    /// How etcd's last run bears on the next start.
+    #[must_use]
+    pub fn last_exit(&self) -> LastExit {
+        let exit = self.process.as_ref().and_then(|process| process.exit.as_ref());
+        match exit {
+            Some(exit) if exit.at != self.forgiven || self.forgiven.is_none() => LastExit::of(&exit.class),
+            Some(_) | None => LastExit::MayRestart,
+        }
+    }
+
+    /// The last end of etcd is no reason to hold any more.
+    pub fn forgive(&mut self) {
+        self.forgiven = self
+            .process
+            .as_ref()
+            .and_then(|process| process.exit.as_ref())
+            .and_then(|exit| exit.at);
+        self.backoff.reset();
+        self.not_before = None;
+    }
+
+    /// The first start that stands for this directory.
+    #[must_use]
+    pub fn start(&self) -> Option<StandingStart<'_>> {
+        self.standing.as_ref()?.start_for(self.directory.nonce.as_ref()?)
+    }
+
+    /// May etcd start, and how?
+    #[must_use]
+    pub fn decision(&self) -> Decision {
+        let Some(standing) = &self.standing else {
+            let error = match &self.directory.state {
+                DirectoryState::Unreadable { error } => error.clone(),
+                _ => "what was ordered last cannot be read".to_owned(),
+            };
+            return Decision::Retry(error);
+        };
+        let directory = &self.directory;
+        let expected = self.args.expected(standing.incarnation);
+        let identity = directory.identity.as_ref();
+        let recorded = match identity.map(|identity| foreign(identity, directory.nonce.as_ref(), expected)) {
+            None => Recorded::Absent,
+            Some(None) => Recorded::Ours,
+            Some(Some(_)) => Recorded::NotOurs,
+        };
+        let quarantine = standing.quarantine.as_ref().map(|quarantine| quarantine.removed);
+        decide(Facts {
+            state: &directory.state,
+            started: directory.started,
+            has_nonce: directory.nonce.is_some(),
+            recorded,
+            stray: directory.has_member && recorded == Recorded::Absent,
+            start: self.start().map(|start| start.kind),
+            hold: standing.hold.as_deref(),
+            quarantine: quarantine.is_some() && quarantine == identity.map(|identity| identity.member_id),
+            exit: &self.last_exit(),
+        })
+    }
+
+    /// Circumstances of the next act.
+    #[must_use]
+    pub fn circumstances(&self, now: Instant) -> Circumstances {
+        let config = self.repeatable_config().ok();
+        let held = self.link.as_ref().and_then(|link| link.config.as_ref());
+        Circumstances {
+            phase: self.phase(),
+            due: self.not_before.is_none_or(|at| at <= now),
+            repeatable: config.is_some() && self.directory.has_wal && self.directory.identity.is_some(),
+            current: config.is_some() && config.as_ref() == held,
+        }
+    }
+
+    /// The minor version of etcd in the container.
+    pub fn minor(&self) -> Result<Minor, String> {
+        let hello = self
+            .link
+            .as_ref()
+            .map(|link| &link.hello)
+            .ok_or("no supervisor is connected")?;
+        if !hello.etcd_version_error.is_empty() {
+            return Err(format!(
+                "`etcd --version` failed in the etcd container: {}",
+                hello.etcd_version_error
+            ));
+        }
+        let minor =
+            Minor::of(&hello.etcd_version).ok_or_else(|| format!("{:?} is no version of etcd", hello.etcd_version))?;
+        if minor < OLDEST {
+            return Err(format!(
+                "etcd {} is too old; 3.5 and later are served",
+                hello.etcd_version
+            ));
+        }
+        Ok(minor)
+    }
+
+    /// The configuration of a start that may be repeated.
+    pub fn repeatable_config(&self) -> Result<String, String> {
+        let options = self
+            .standing
+            .as_ref()
+            .map(|standing| standing.options.clone())
+            .unwrap_or_default();
+        let member = self.args.etcd_member(&self.data_dir, self.listen);
+        Ok(etcd_config::repeatable(member, self.minor()?, &options))
+    }
+
+    /// How often etcd is to be asked.
+    #[must_use]
+    pub fn pace(&self) -> Pace {
+        match (self.phase(), &self.etcd) {
+            (Phase::Running | Phase::Stopping, Some(etcd)) if etcd.serving && !etcd.is_learner && self.silent == 0 => {
+                Pace::Steady
+            }
+            (Phase::Running | Phase::Stopping, _) => Pace::Fast,
+            (Phase::Waiting | Phase::BackingOff, _) => Pace::Idle,
+            // The supervisor is away for a moment (it replaces itself), or has never been there.
+            (Phase::Absent, _) if self.directory.state == DirectoryState::InUse => Pace::Steady,
+            (Phase::Absent, _) => Pace::Idle,
+        }
+    }
+
+    /// The supervisor speaks of the process. Says how etcd has ended, when this is news.
+    pub fn hear(&mut self, process: ProcessState, now: Instant) -> Option<proto::supervisor::Exit> {
+        let before = self.process.as_ref();
+        let new_run =
+            before.is_none_or(|before| (before.pid, &before.started_at) != (process.pid, &process.started_at));
+        let runs = matches!(process.phase(), WirePhase::Running | WirePhase::Stopping);
+        if new_run || !runs {
+            self.etcd = None;
+            self.silent = 0;
+        }
+        let ended = process
+            .exit
+            .clone()
+            .filter(|exit| before.is_some_and(|before| before.exit.as_ref() != Some(exit)));
+        if let Some(exit) = &ended {
+            let started = before.and_then(|before| before.started_at);
+            self.not_before = Some(now + self.backoff.ended(ran(started, exit.at)));
+        }
+        self.process = Some(process);
+        ended
+    }
+}
+
+/// How long a run took, by the supervisor's clock.
+fn ran(started: Option<prost_types::Timestamp>, ended: Option<prost_types::Timestamp>) -> Duration {
+    match (started, ended) {
+        (Some(started), Some(ended)) => {
+            u64::try_from(ended.seconds - started.seconds).map_or(Duration::ZERO, Duration::from_secs)
+        }
+        _ => Duration::ZERO,
+    }
+}
