@@ -15,3 +15,4 @@ pub mod rbac;
 pub mod resources;
 pub mod server;
 pub mod settings;
+pub mod validate;

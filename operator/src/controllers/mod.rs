@@ -1,10 +1,43 @@
-//! One controller a kind: what is watched, what is gathered, what is written back.
+//! What is watched, what is gathered, what is written back: I/O only. What to do is decided by [`crate::plan`].
+//!
+//! [`watches`] fill the mirrors of [`cache`] and wake clusters through [`queue`]; so do the links to the agents. For each
+//! woken cluster [`cluster::pass`] observes, plans, executes and reports; one pass at a time for each cluster, and no
+//! cluster waits for another.
 
-use std::sync::Arc;
+mod api;
+mod cache;
+mod cluster;
+mod compare;
+mod error;
+mod events;
+mod execute;
+mod links;
+mod memory;
+mod mirror;
+mod observe;
+mod pod;
+mod queue;
+mod report;
+mod unimplemented;
+mod watches;
 
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use jiff::Timestamp;
 use kube::runtime::events::Recorder;
 
-use crate::{agents::{Changes, Links}, leader::Validity, metrics::Metrics, pki::Authority, rbac, settings::Settings};
+use self::{cache::Cache, memory::Memory, mirror::ClusterKey};
+use crate::{
+    agents::{Changes, Links},
+    leader::Validity,
+    metrics::Metrics,
+    pki::Authority,
+    rbac,
+    settings::Settings,
+};
 
 /// What every controller is given.
 #[derive(Clone)]
@@ -29,10 +62,70 @@ pub struct Context {
     pub shutdown: tokio::sync::watch::Receiver<bool>,
 }
 
-/// Runs every controller until `shutdown` is true. Called only while the lease is held. `changes` tells which clusters
+/// What all passes share.
+struct World {
+    operator: Context,
+    cache: Arc<Cache>,
+    memories: Mutex<HashMap<ClusterKey, Memory>>,
+}
+
+impl World {
+    /// The one place where passes read the clock.
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    /// Passes of one cluster never overlap, so its memory can be taken out for one.
+    fn take_memory(&self, key: &ClusterKey) -> Memory {
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner).remove(key).unwrap_or_default()
+    }
+
+    fn put_memory(&self, key: &ClusterKey, memory: Memory) {
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), memory);
+    }
+
+    fn forget_memory(&self, key: &ClusterKey) {
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+}
+
+/// Runs every controller until `shutdown` is true. Called only while the lease is held; `changes` tells which clusters
 /// have news from their agents.
-pub async fn run(mut context: Context, changes: Changes) -> anyhow::Result<()> {
-    context.shutdown.wait_for(|stop| *stop).await?;
-    drop(changes);
+pub async fn run(context: Context, mut changes: Changes) -> anyhow::Result<()> {
+    let mut shutdown = context.shutdown.clone();
+    let cache = Arc::new(Cache::default());
+    let (queue, wakes) = queue::queue();
+    let namespace = context.settings.watch_namespace.clone();
+    let (_watches, mut listed) = watches::start(&context.client, namespace.as_deref(), &cache, &queue);
+    let others = unimplemented::start(&context);
+    let mut ca = context.ca.changes();
+    let world = Arc::new(World { operator: context, cache: Arc::clone(&cache), memories: Mutex::default() });
+    let passes = async {
+        listed.all().await;
+        queue::run(wakes, move |key| {
+            let world = Arc::clone(&world);
+            async move { cluster::pass(&world, &key).await }
+        })
+        .await;
+    };
+    let news = async {
+        loop {
+            let cluster = changes.next().await;
+            queue.wake(ClusterKey { namespace: cluster.namespace, name: cluster.name });
+        }
+    };
+    let certificates = async {
+        while ca.changed().await.is_ok() {
+            cache.clusters.clusters().into_iter().for_each(|cluster| queue.wake(cluster));
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = passes => {}
+        () = news => {}
+        () = certificates => {}
+        _ = shutdown.wait_for(|stop| *stop) => {}
+    }
+    drop(others);
     Ok(())
 }

@@ -64,8 +64,8 @@ pub struct Facts {
     pub list: Fact<MemberList>,
     /// The cluster's Services.
     pub services: Services,
-    /// `minAvailable` of the cluster's `PodDisruptionBudget`, when there is one.
-    pub budget: Option<i32>,
+    /// The cluster's `PodDisruptionBudget`.
+    pub budget: Budget,
     /// When this process last made the raft write that lets a joiner publish itself.
     pub nudged: Option<Timestamp>,
     /// Since when no voter has proven a quorum; `None` while one does.
@@ -299,10 +299,7 @@ pub enum Claim {
     /// Ours, and on its way out.
     Ending,
     /// Ours.
-    Ours {
-        /// It is bound to a volume.
-        bound: bool,
-    },
+    Ours,
 }
 
 /// The member's Pod.
@@ -453,4 +450,20 @@ pub enum ServiceState {
     Stale,
     /// A Service of that name belongs to somebody else.
     Foreign,
+}
+
+/// The cluster's `PodDisruptionBudget`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// There is none.
+    Absent,
+    /// One of that name belongs to somebody else.
+    Foreign,
+    /// Ours.
+    Ours {
+        /// Its `minAvailable`.
+        min_available: Option<u32>,
+        /// Everything else in it is as it should be.
+        current: bool,
+    },
 }

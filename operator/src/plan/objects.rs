@@ -1,9 +1,11 @@
 //! Services, the `PodDisruptionBudget` and the voters' label: as they should be on every pass, whatever else goes on.
 
+use crate::resources;
+
 use super::{
-    facts::ServiceState,
+    facts::{Budget, ServiceState},
     step::{Plan, Step, WaitReason},
-    view::{View, quorum},
+    view::View,
 };
 
 pub(super) fn services(view: &View, plan: &mut Plan) {
@@ -30,12 +32,21 @@ fn taken(plan: &mut Plan, name: &str) {
 
 /// `minAvailable = max(voters, target) / 2 + 1`; none at zero voters.
 pub(super) fn budget(view: &View, plan: &mut Plan) {
-    let voters = view.voters();
-    let wanted = (voters > 0).then(|| i32::try_from(quorum(voters.max(view.target()))).unwrap_or(i32::MAX));
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let (voters, target) = (count(view.voters()), count(view.target()));
+    let wanted = resources::min_available(voters, target);
     match (wanted, view.facts.budget) {
-        (Some(wanted), current) if current != Some(wanted) => plan.step(Step::ApplyBudget { min_available: wanted }),
-        (None, Some(_)) => plan.step(Step::DeleteBudget),
-        (Some(_) | None, _) => {}
+        (Some(_), Budget::Foreign) => plan.wait(
+            WaitReason::NameTaken,
+            None,
+            format!("PodDisruptionBudget {} belongs to somebody else: delete it", view.facts.cluster.name),
+        ),
+        (Some(_), Budget::Absent) => plan.step(Step::ApplyBudget { voters, target }),
+        (Some(_), Budget::Ours { min_available, current }) if !current || min_available != wanted => {
+            plan.step(Step::ApplyBudget { voters, target });
+        }
+        (None, Budget::Ours { .. }) => plan.step(Step::DeleteBudget),
+        (Some(_), Budget::Ours { .. }) | (None, Budget::Absent | Budget::Foreign) => {}
     }
 }
 

@@ -5,19 +5,20 @@ use std::time::Duration;
 use super::{
     facts::{Claim, Medium, Member, Pod, PodFact},
     step::{Plan, Step, WaitReason},
-    view::View,
+    view::{MemberView, View},
 };
 
 /// All members at once: none waits for another.
 pub(super) fn all(view: &View, plan: &mut Plan) {
     for member in &view.members {
         let mut steps = Vec::new();
-        one(view, member.fact, plan, &mut steps);
+        one(view, member, plan, &mut steps);
         plan.chain(steps);
     }
 }
 
-fn one(view: &View, member: &Member, plan: &mut Plan, steps: &mut Vec<Step>) {
+fn one(view: &View, standing: &MemberView, plan: &mut Plan, steps: &mut Vec<Step>) {
+    let member = standing.fact;
     let name = &member.name;
     if member.deleting {
         return;
@@ -38,7 +39,10 @@ fn one(view: &View, member: &Member, plan: &mut Plan, steps: &mut Vec<Step>) {
         return;
     }
     match &member.pod {
-        PodFact::Absent => steps.push(Step::CreatePod { member: name.clone() }),
+        PodFact::Absent => {
+            let voter = view.facts.cluster.spec.medium == Medium::Disk && standing.is_voter();
+            steps.push(Step::CreatePod { member: name.clone(), voter });
+        }
         PodFact::Foreign { owner } => plan.wait(
             WaitReason::NameTaken,
             Some(name),
@@ -59,7 +63,7 @@ fn claim(member: &Member, plan: &mut Plan, steps: &mut Vec<Step>) -> bool {
             }
             true
         }
-        Claim::Ours { .. } => true,
+        Claim::Ours => true,
         Claim::Ending => {
             plan.wait(
                 WaitReason::VolumePending,

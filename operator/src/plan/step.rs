@@ -218,6 +218,8 @@ pub enum Step {
     CreatePod {
         /// The member.
         member: String,
+        /// It comes back as a voter, with its data.
+        voter: bool,
     },
     /// Delete this Pod.
     DeletePod {
@@ -250,8 +252,10 @@ pub enum Step {
     ApplyClientService,
     /// Make or correct the `PodDisruptionBudget`.
     ApplyBudget {
-        /// `minAvailable`.
-        min_available: i32,
+        /// Voters.
+        voters: u32,
+        /// The target.
+        target: u32,
     },
     /// Delete the `PodDisruptionBudget`.
     DeleteBudget,
@@ -373,7 +377,7 @@ impl Step {
             | Self::ReleaseMember { member, .. }
             | Self::EnsureAgentIdentity { member }
             | Self::CreateClaim { member }
-            | Self::CreatePod { member }
+            | Self::CreatePod { member, .. }
             | Self::DeletePod { member, .. }
             | Self::SetPodImage { member, .. }
             | Self::LabelPod { member, .. }

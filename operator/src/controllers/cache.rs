@@ -1,0 +1,150 @@
+//! Everything of ours in the Kubernetes API, cut down to what is needed. Only labelled objects are watched: no foreign
+//! Secret, Pod or Job is ever held.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crds::{EtcdCluster, EtcdMember};
+use k8s_openapi::api::{
+    core::v1::{PersistentVolumeClaim, Pod, Service},
+    discovery::v1::EndpointSlice,
+    policy::v1::PodDisruptionBudget,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+use kube::core::PartialObjectMeta;
+
+use super::mirror::{ClusterKey, Item, Mirror};
+use crate::plan::facts;
+
+/// All mirrors.
+#[derive(Debug, Default)]
+pub struct Cache {
+    /// Clusters.
+    pub clusters: Mirror<EtcdCluster>,
+    /// Members.
+    pub members: Mirror<EtcdMember>,
+    /// Pods.
+    pub pods: Mirror<PodInfo>,
+    /// Claims.
+    pub claims: Mirror<ClaimInfo>,
+    /// Services.
+    pub services: Mirror<Service>,
+    /// Disruption budgets.
+    pub budgets: Mirror<PodDisruptionBudget>,
+    /// Names that the headless Services give.
+    pub names: Mirror<Names>,
+}
+
+/// A Pod.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodInfo {
+    /// Its owners.
+    pub owners: Vec<OwnerReference>,
+    /// The rest.
+    pub pod: facts::Pod,
+}
+
+/// A claim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClaimInfo {
+    /// Its owners.
+    pub owners: Vec<OwnerReference>,
+    /// It is being deleted.
+    pub deleting: bool,
+}
+
+/// Host names and their addresses in one `EndpointSlice`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// By host name.
+    pub hosts: BTreeMap<String, HashSet<String>>,
+}
+
+
+/// The cluster that an object belongs to, by its label.
+#[must_use]
+pub fn cluster_of(meta: &ObjectMeta) -> Option<ClusterKey> {
+    let name = meta.labels.as_ref()?.get(crds::labels::CLUSTER)?;
+    Some(ClusterKey { namespace: meta.namespace.clone()?, name: name.clone() })
+}
+
+fn keep<T>(meta: &ObjectMeta, cluster: Option<ClusterKey>, value: T) -> Option<Item<T>> {
+    Some(Item {
+        cluster: cluster?,
+        name: meta.name.clone()?,
+        uid: meta.uid.clone()?,
+        version: meta.resource_version.as_deref()?.parse().ok()?,
+        value: std::sync::Arc::new(value),
+    })
+}
+
+/// A cluster.
+#[must_use]
+pub fn cluster(mut object: EtcdCluster) -> Option<Item<EtcdCluster>> {
+    object.metadata.managed_fields = None;
+    let key = ClusterKey { namespace: object.metadata.namespace.clone()?, name: object.metadata.name.clone()? };
+    let meta = object.metadata.clone();
+    keep(&meta, Some(key), object)
+}
+
+/// A member.
+#[must_use]
+pub fn member(mut object: EtcdMember) -> Option<Item<EtcdMember>> {
+    object.metadata.managed_fields = None;
+    let key = ClusterKey { namespace: object.metadata.namespace.clone()?, name: object.spec.cluster_name.clone() };
+    let meta = object.metadata.clone();
+    keep(&meta, Some(key), object)
+}
+
+/// A Pod.
+#[must_use]
+pub fn pod(object: Pod) -> Option<Item<PodInfo>> {
+    let info = PodInfo { owners: object.metadata.owner_references.clone().unwrap_or_default(), pod: super::pod::fact(&object)? };
+    keep(&object.metadata, cluster_of(&object.metadata), info)
+}
+
+/// A claim.
+#[must_use]
+pub fn claim(object: PartialObjectMeta<PersistentVolumeClaim>) -> Option<Item<ClaimInfo>> {
+    claim_meta(&object.metadata)
+}
+
+/// A claim, by its metadata.
+#[must_use]
+pub fn claim_meta(meta: &ObjectMeta) -> Option<Item<ClaimInfo>> {
+    let info = ClaimInfo {
+        owners: meta.owner_references.clone().unwrap_or_default(),
+        deleting: meta.deletion_timestamp.is_some(),
+    };
+    keep(meta, cluster_of(meta), info)
+}
+
+/// A Service.
+#[must_use]
+pub fn service(mut object: Service) -> Option<Item<Service>> {
+    object.metadata.managed_fields = None;
+    object.status = None;
+    let meta = object.metadata.clone();
+    keep(&meta, cluster_of(&meta), object)
+}
+
+/// A budget. Its status changes with every Pod and is not kept.
+#[must_use]
+pub fn budget(mut object: PodDisruptionBudget) -> Option<Item<PodDisruptionBudget>> {
+    object.metadata.managed_fields = None;
+    object.status = None;
+    let meta = object.metadata.clone();
+    keep(&meta, cluster_of(&meta), object)
+}
+
+/// The names of an `EndpointSlice`, which carries the labels of its Service.
+#[must_use]
+pub fn names(object: EndpointSlice) -> Option<Item<Names>> {
+    let mut names = Names::default();
+    for endpoint in object.endpoints {
+        if let Some(host) = endpoint.hostname {
+            names.hosts.entry(host).or_default().extend(endpoint.addresses);
+        }
+    }
+    keep(&object.metadata, cluster_of(&object.metadata), names)
+}

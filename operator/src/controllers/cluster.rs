@@ -1,0 +1,228 @@
+//! One pass over one cluster: observe, plan, execute, report.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use kube::ResourceExt;
+
+use super::{
+    World,
+    api::{Apis, call},
+    cache,
+    error::{PassError, is_not_found},
+    events,
+    execute::{self, Executor, Outcome},
+    links,
+    mirror::ClusterKey,
+    observe::{self, Objects},
+    report,
+};
+use crate::{
+    plan::{
+        self,
+        facts::Facts,
+        member_status, quorum, status,
+        step::{Plan, Step},
+        view::View,
+    },
+    resources::{self, Ownership},
+};
+
+/// A look without any reason: everything that matters wakes a cluster by itself.
+const SAFETY_NET: Duration = Duration::from_secs(300);
+/// After this many passes in a row that did something, the next one waits: a defect must not load the API server.
+const BUSY: u32 = 60;
+/// How long it waits then.
+const AFTER_BUSY: Duration = Duration::from_secs(2);
+/// Members of a cluster that ends are let go this much later at the latest when something failed.
+const RETRY_ENDING: Duration = Duration::from_secs(2);
+
+/// Looks at one cluster; says after how long it is to be looked at again at the latest.
+pub async fn pass(world: &World, key: &ClusterKey) -> Option<Duration> {
+    match world.cache.clusters.get(key, &key.name) {
+        Some(cluster) => {
+            let objects = Objects::read(&world.cache, key, cluster);
+            let mut delay = release_former(world, key, &objects).await;
+            let ours = living(world, key, objects).await;
+            delay = Some(delay.map_or(ours, |former| former.min(ours)));
+            delay
+        }
+        None => gone(world, key).await,
+    }
+}
+
+/// The cluster object is there.
+async fn living(world: &World, key: &ClusterKey, objects: Objects) -> Duration {
+    let mut memory = world.take_memory(key);
+    let mut facts = observe::local(world, key, &objects, &memory, world.now());
+    if let Err(error) = notice_end_of_namespace(world, key, &mut facts).await {
+        tracing::debug!(cluster = %key, %error, "the namespace could not be read");
+    }
+    observe::remote(world, &mut facts).await;
+    let view = View::new(&facts);
+    if quorum::proven(&view) || facts.cluster.record.cluster_id.is_none() {
+        memory.unproven_since = None;
+    } else {
+        memory.unproven_since.get_or_insert(facts.now);
+    }
+    let unproven_since = memory.unproven_since;
+    drop(view);
+    facts.unproven_since = unproven_since;
+    let plan = plan::plan(&facts);
+    let outcome = Executor::new(world, key, &facts, &objects, memory).run(&plan).await;
+    finish(world, key, &facts, &plan, outcome).await
+}
+
+/// Reports, remembers, and says when to look again.
+async fn finish(world: &World, key: &ClusterKey, facts: &Facts, plan: &Plan, outcome: Outcome) -> Duration {
+    let Outcome { done, failures, mut memory, cluster, members } = outcome;
+    events::of_steps(world, &cluster, &done).await;
+    let acted = done.iter().any(|step| !matches!(step, Step::Nudge { .. }));
+    memory.busy = if acted { memory.busy.saturating_add(1) } else { 0 };
+    // The next pass follows at once and reports what the steps have led to; reporting in between would only delay it.
+    let hurry = acted && failures.is_empty() && memory.busy % 4 != 0;
+    let reported = if hurry { Ok(()) } else { tell(world, key, facts, plan, &cluster, &members).await };
+    let mut delay = plan.again.unwrap_or(SAFETY_NET).min(SAFETY_NET);
+    if facts.unproven_since.is_some() {
+        // Time itself changes what is known of the quorum.
+        delay = delay.min(Duration::from_millis(500));
+    }
+    if acted {
+        delay = if memory.busy > BUSY { AFTER_BUSY } else { Duration::ZERO };
+    }
+    let errors: Vec<&PassError> = failures.iter().chain(reported.as_ref().err()).collect();
+    let serious: Vec<&&PassError> = errors.iter().filter(|error| !error.is_momentary()).collect();
+    if let Some(error) = serious.first() {
+        let text = error.to_string();
+        if memory.said.as_deref() != Some(&text) {
+            tracing::warn!(namespace = %key.namespace, cluster = %key.name, error = %text, "a step failed and is tried again");
+            memory.said = Some(text);
+        }
+        delay = memory.back_off().max(delay.min(Duration::from_millis(100)));
+    } else if !errors.is_empty() {
+        delay = delay.min(Duration::from_millis(50));
+    } else {
+        memory.succeeded();
+    }
+    world.put_memory(key, memory);
+    delay
+}
+
+/// Writes the statuses where they differ.
+async fn tell(
+    world: &World,
+    key: &ClusterKey,
+    facts: &Facts,
+    plan: &Plan,
+    cluster: &crds::EtcdCluster,
+    members: &std::collections::HashMap<String, std::sync::Arc<crds::EtcdMember>>,
+) -> Result<(), PassError> {
+    let apis = Apis::new(&world.operator.client, &key.namespace);
+    let view = View::new(facts);
+    let old = cluster.status.clone().unwrap_or_default();
+    let (new, told) = status::cluster(&view, plan, &old);
+    let of_cluster = async {
+        let answer =
+            report::write(&apis.clusters, &key.name, &facts.cluster.uid, &old, &new, report::CLUSTER_RECORDS).await?;
+        if let Some(item) = answer.and_then(cache::cluster) {
+            world.cache.clusters.put(item);
+        }
+        events::of_conditions(world, cluster, &told).await;
+        Ok(())
+    };
+    let of_members = join_all(view.members.iter().filter(|member| !facts.cluster.ending || !member.fact.deleting).map(
+        |member| {
+            let (apis, plan, view) = (&apis, &plan, &view);
+            async move {
+                let Some(object) = members.get(&member.fact.name) else { return Ok(()) };
+                let old = object.status.clone().unwrap_or_default();
+                let generation = object.metadata.generation.unwrap_or(0);
+                let new = member_status::member(view, plan, member, generation, &old);
+                let (name, uid) = (&member.fact.name, &member.fact.uid);
+                let answer = report::write(&apis.members, name, uid, &old, &new, report::MEMBER_RECORDS).await?;
+                if let Some(item) = answer.and_then(cache::member) {
+                    world.cache.members.put(item);
+                }
+                Ok(())
+            }
+        },
+    ));
+    let (cluster, members): (Result<(), PassError>, Vec<Result<(), PassError>>) = futures::join!(of_cluster, of_members);
+    cluster?;
+    members.into_iter().collect()
+}
+
+/// Members go first when a namespace ends, while their cluster still stands: then nothing is to be repaired (U17).
+async fn notice_end_of_namespace(world: &World, key: &ClusterKey, facts: &mut Facts) -> Result<(), PassError> {
+    let members_end = facts.members.iter().any(|member| member.deleting);
+    if facts.cluster.ending || !members_end {
+        return Ok(());
+    }
+    let apis = Apis::new(&world.operator.client, &key.namespace);
+    let namespace = call("reading the namespace", apis.namespaces.get(&key.namespace)).await?;
+    facts.cluster.ending = namespace.metadata.deletion_timestamp.is_some();
+    Ok(())
+}
+
+/// Members of a former cluster of the same name, and members that nobody owns: they are not ours, and must not be held.
+async fn release_former(world: &World, key: &ClusterKey, objects: &Objects) -> Option<Duration> {
+    let uid = objects.cluster.uid().unwrap_or_default();
+    let former: Vec<_> = world
+        .cache
+        .members
+        .of(key)
+        .into_iter()
+        .filter(|member| resources::ownership(&member.value.metadata, &uid) != Ownership::Ours)
+        .collect();
+    release(world, key, former).await
+}
+
+/// The cluster object is not there: its members are let go, nothing else is done.
+async fn gone(world: &World, key: &ClusterKey) -> Option<Duration> {
+    let members = world.cache.members.of(key);
+    if members.is_empty() {
+        world.forget_memory(key);
+        return None;
+    }
+    let apis = Apis::new(&world.operator.client, &key.namespace);
+    match call("reading a cluster", apis.clusters.get(&key.name)).await {
+        Ok(_) => return Some(Duration::from_millis(200)),
+        Err(PassError::Kube { source, .. }) if is_not_found(&source) => {}
+        Err(error) => {
+            tracing::warn!(cluster = %key, %error, "whether the cluster is gone is not known");
+            return Some(RETRY_ENDING);
+        }
+    }
+    release(world, key, members).await.or(Some(SAFETY_NET))
+}
+
+async fn release(
+    world: &World,
+    key: &ClusterKey,
+    members: Vec<super::mirror::Item<crds::EtcdMember>>,
+) -> Option<Duration> {
+    let apis = Apis::new(&world.operator.client, &key.namespace);
+    let mut failed = false;
+    for member in members {
+        links::forget(world, &key.namespace, &member.name);
+        let ending = member.value.metadata.deletion_timestamp.is_some();
+        let held = member.value.finalizers().iter().any(|finalizer| finalizer == crds::annotations::MEMBER_FINALIZER);
+        if !(ending && held) {
+            continue;
+        }
+        if world.operator.lease.check(super::api::DEADLINE).is_err() {
+            return Some(RETRY_ENDING);
+        }
+        match execute::release(&apis, &member.value).await {
+            Ok(()) => {
+                tracing::info!(namespace = %key.namespace, cluster = %key.name, member = %member.name, step = "ReleaseMember", "done");
+            }
+            Err(PassError::Kube { source, .. }) if is_not_found(&source) => {}
+            Err(error) => {
+                tracing::warn!(cluster = %key, member = %member.name, %error, "a member is not released yet");
+                failed = true;
+            }
+        }
+    }
+    failed.then_some(RETRY_ENDING)
+}

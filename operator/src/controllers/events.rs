@@ -1,0 +1,74 @@
+//! Events: one for each transition, none for a pass.
+
+use crds::EtcdCluster;
+use kube::{
+    Resource,
+    runtime::events::{Event, EventType},
+};
+
+use super::World;
+use crate::plan::{status, step::Step};
+
+/// Of conditions that changed.
+pub async fn of_conditions(world: &World, cluster: &EtcdCluster, told: &[status::Event]) {
+    for event in told {
+        publish(world, cluster, event.warning, &event.reason, &event.note, "Observe").await;
+    }
+}
+
+/// Of steps that were carried out.
+pub async fn of_steps(world: &World, cluster: &EtcdCluster, done: &[Step]) {
+    for step in done {
+        let (reason, note) = match step {
+            Step::RecordSeed { seed } => ("SeedChosen", format!("{} starts the cluster", seed.member)),
+            Step::NewIncarnation { incarnation, .. } => {
+                ("StartedOver", format!("the first member was lost before it served; incarnation {incarnation}"))
+            }
+            Step::RecordClusterId { id } => ("ClusterFormed", format!("etcd cluster {id}")),
+            Step::AddLearner { member, .. } => ("LearnerAdded", format!("{member} was added as a learner")),
+            Step::Promote { member, id, .. } => ("MemberPromoted", format!("{member} ({id}) votes")),
+            Step::Remove { member, id, .. } => ("MemberRemoved", format!("{member} ({id}) was removed")),
+            Step::MoveLeader { member, .. } => ("LeaderMoved", format!("{member} was asked to lead")),
+            Step::CreatePod { .. }
+            | Step::Latch { .. }
+            | Step::CreateMembers { .. }
+            | Step::MarkBootstrap { .. }
+            | Step::SetDormant { .. }
+            | Step::SetVersion { .. }
+            | Step::DeleteMember { .. }
+            | Step::ReleaseMember { .. }
+            | Step::EnsureAgentIdentity { .. }
+            | Step::CreateClaim { .. }
+            | Step::DeletePod { .. }
+            | Step::SetPodImage { .. }
+            | Step::LabelPod { .. }
+            | Step::ApplyHeadlessService
+            | Step::ApplyClientService
+            | Step::ApplyBudget { .. }
+            | Step::DeleteBudget
+            | Step::Bind { .. }
+            | Step::Direct { .. }
+            | Step::Nudge { .. } => continue,
+        };
+        publish(world, cluster, false, reason, &note, step.kind()).await;
+    }
+}
+
+async fn publish(world: &World, cluster: &EtcdCluster, warning: bool, reason: &str, note: &str, action: &str) {
+    let event = Event {
+        type_: if warning { EventType::Warning } else { EventType::Normal },
+        reason: reason.to_owned(),
+        // The API takes 1 KiB.
+        note: Some(note.chars().take(500).collect()),
+        action: action.to_owned(),
+        secondary: None,
+    };
+    let reference = cluster.object_ref(&());
+    let recorder = world.operator.recorder.clone();
+    // Nobody waits for an event, and a lost one changes nothing.
+    tokio::spawn(async move {
+        if let Err(error) = recorder.publish(&event, &reference).await {
+            tracing::debug!(%error, "an event was not taken");
+        }
+    });
+}

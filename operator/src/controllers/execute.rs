@@ -1,0 +1,236 @@
+//! Carries a plan out. Nothing is decided here: each step says exactly what to do.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use crds::{EtcdCluster, EtcdMember};
+use futures::future::join_all;
+use jiff::Timestamp;
+use kube::ResourceExt;
+
+use super::{
+    World,
+    api::{Apis, DEADLINE},
+    error::PassError,
+    memory::Memory,
+    mirror::ClusterKey,
+    observe::Objects,
+};
+use crate::plan::{
+    facts::Facts,
+    step::{Plan, Step},
+};
+
+mod consensus;
+mod identity;
+mod members;
+mod objects;
+mod orders;
+mod pods;
+mod records;
+
+pub use members::release;
+
+/// What carrying out needs.
+pub struct Executor<'w> {
+    world: &'w World,
+    key: &'w ClusterKey,
+    apis: Apis,
+    facts: &'w Facts,
+    /// The objects as this pass knows them: from its beginning, then from the answers to its own writes. An optimistic
+    /// lock on these refuses whatever anybody else has changed meanwhile.
+    cluster: Mutex<Arc<EtcdCluster>>,
+    members: Mutex<HashMap<String, Arc<EtcdMember>>>,
+    memory: Mutex<Memory>,
+}
+
+/// What came of a plan.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Steps done, in the order in which they were.
+    pub done: Vec<Step>,
+    /// The first failure of each chain that failed.
+    pub failures: Vec<PassError>,
+    /// What this process remembers now.
+    pub memory: Memory,
+    /// The objects after the steps.
+    pub cluster: Arc<EtcdCluster>,
+    /// The same of members.
+    pub members: HashMap<String, Arc<EtcdMember>>,
+}
+
+impl<'w> Executor<'w> {
+    /// For one pass.
+    pub fn new(world: &'w World, key: &'w ClusterKey, facts: &'w Facts, objects: &Objects, memory: Memory) -> Self {
+        Self {
+            world,
+            key,
+            apis: Apis::new(&world.operator.client, &key.namespace),
+            facts,
+            cluster: Mutex::new(Arc::clone(&objects.cluster)),
+            members: Mutex::new(
+                objects.members.iter().map(|member| (member.name.clone(), Arc::clone(&member.value))).collect(),
+            ),
+            memory: Mutex::new(memory),
+        }
+    }
+
+    /// All chains at once, the steps of each in order.
+    pub async fn run(self, plan: &Plan) -> Outcome {
+        let results = join_all(plan.chains.iter().map(|chain| self.chain(chain))).await;
+        let mut done = Vec::new();
+        let mut failures = Vec::new();
+        for (steps, failure) in results {
+            done.extend(steps);
+            failures.extend(failure);
+        }
+        Outcome {
+            done,
+            failures,
+            memory: self.memory.into_inner().unwrap_or_else(PoisonError::into_inner),
+            cluster: self.cluster.into_inner().unwrap_or_else(PoisonError::into_inner),
+            members: self.members.into_inner().unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+
+    async fn chain(&self, steps: &[Step]) -> (Vec<Step>, Option<PassError>) {
+        let mut done = Vec::new();
+        for step in steps {
+            match self.step(step).await {
+                Ok(()) => {
+                    self.tell(step);
+                    done.push(step.clone());
+                }
+                Err(error) => return (done, Some(error)),
+            }
+        }
+        (done, None)
+    }
+
+    /// One line for each step that was carried out.
+    fn tell(&self, step: &Step) {
+        tracing::info!(
+            namespace = %self.key.namespace,
+            cluster = %self.key.name,
+            member = step.member().unwrap_or_default(),
+            step = step.kind(),
+            detail = %detail(step),
+            "done"
+        );
+    }
+
+    async fn step(&self, step: &Step) -> Result<(), PassError> {
+        // The act's own deadline is shorter than what is left of the lease, so no act outlives our turn.
+        self.world.operator.lease.check(DEADLINE + Duration::from_millis(500))?;
+        match step {
+            Step::Latch { token, incarnation, deadline, keep_version } => {
+                self.latch(token, *incarnation, *deadline, *keep_version).await
+            }
+            Step::NewIncarnation { token, incarnation } => self.new_incarnation(token, *incarnation).await,
+            Step::RecordSeed { seed } => self.record_seed(seed).await,
+            Step::RecordClusterId { id } => self.record_cluster_id(*id).await,
+            Step::Bind { member, binding, directive } => self.bind(member, binding.as_ref(), *directive).await,
+            Step::CreateMembers { count, known } => self.create_members(step, *count, known).await,
+            Step::MarkBootstrap { member } => self.patch_member_spec(step, member, "bootstrap", true.into()).await,
+            Step::SetDormant { member, dormant } => {
+                self.patch_member_spec(step, member, "dormant", (*dormant).into()).await
+            }
+            Step::SetVersion { member, version } => {
+                self.patch_member_spec(step, member, "version", version.to_string().into()).await
+            }
+            Step::DeleteMember { member, uid } => self.delete_member(member, uid).await,
+            Step::ReleaseMember { member, uid } => self.release_member(member, uid).await,
+            Step::EnsureAgentIdentity { member } => self.ensure_identity(step, member).await,
+            Step::CreateClaim { member } => self.create_claim(step, member).await,
+            Step::CreatePod { member, voter } => self.create_pod(step, member, *voter).await,
+            Step::DeletePod { member, uid } => self.delete_pod(member, uid).await,
+            Step::SetPodImage { member, uid, version } => self.set_pod_image(member, uid, *version).await,
+            Step::LabelPod { member, uid, voter } => self.label_pod(member, uid, *voter).await,
+            Step::ApplyHeadlessService => self.apply_headless_service(step).await,
+            Step::ApplyClientService => self.apply_client_service(step).await,
+            Step::ApplyBudget { voters, target } => self.apply_budget(step, *voters, *target).await,
+            Step::DeleteBudget => self.delete_budget().await,
+            Step::Direct { member, number, nonce, order } => self.direct(step, member, *number, nonce, order).await,
+            Step::Nudge { via } => self.nudge(step, via).await,
+            Step::AddLearner { via, peer_url, .. } => self.add_learner(step, via, peer_url).await,
+            Step::Promote { via, id, .. } => self.promote(step, via, *id).await,
+            Step::Remove { via, id, .. } => self.remove(step, via, *id).await,
+            Step::MoveLeader { via, id, .. } => self.move_leader(step, via, *id).await,
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.world.now()
+    }
+
+    fn cluster(&self) -> Arc<EtcdCluster> {
+        Arc::clone(&self.cluster.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn member(&self, step: &Step, name: &str) -> Result<Arc<EtcdMember>, PassError> {
+        let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        members.get(name).cloned().ok_or_else(|| PassError::stale(step, format!("there is no member {name}")))
+    }
+
+    fn with_memory<T>(&self, change: impl FnOnce(&mut Memory) -> T) -> T {
+        change(&mut self.memory.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The answer to one of our own writes.
+    fn took_cluster(&self, object: EtcdCluster) {
+        if let Some(item) = super::cache::cluster(object) {
+            *self.cluster.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&item.value);
+            self.world.cache.clusters.put(item);
+        }
+    }
+
+    fn took_member(&self, object: EtcdMember) {
+        if let Some(item) = super::cache::member(object) {
+            let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+            members.insert(item.name.clone(), Arc::clone(&item.value));
+            self.world.cache.members.put(item);
+        }
+    }
+
+    fn member_uid(&self, name: &str) -> Option<String> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner).get(name).and_then(|member| member.uid())
+    }
+}
+
+fn detail(step: &Step) -> String {
+    match step {
+        Step::Latch { token, incarnation, .. } | Step::NewIncarnation { token, incarnation } => {
+            format!("incarnation {incarnation}, token {token}")
+        }
+        Step::RecordSeed { seed } => format!("directory {}", seed.nonce),
+        Step::RecordClusterId { id } => id.to_string(),
+        Step::CreateMembers { count, .. } => count.to_string(),
+        Step::Bind { binding: Some(binding), directive, .. } => {
+            format!("{} on directory {}, directive {directive}", binding.id, binding.nonce)
+        }
+        Step::Bind { binding: None, directive, .. } => format!("directive {directive}"),
+        Step::Direct { number, order, .. } => format!("{} as directive {number}", order.kind()),
+        Step::AddLearner { via, peer_url, .. } => format!("{peer_url} via {via}"),
+        Step::Promote { via, id, .. } | Step::Remove { via, id, .. } | Step::MoveLeader { via, id, .. } => {
+            format!("{id} via {via}")
+        }
+        Step::Nudge { via } => format!("via {via}"),
+        Step::ApplyBudget { voters, target } => format!("{voters} voters, target {target}"),
+        Step::LabelPod { voter, .. } => format!("voter: {voter}"),
+        Step::SetDormant { dormant, .. } => format!("dormant: {dormant}"),
+        Step::SetVersion { version, .. } | Step::SetPodImage { version, .. } => version.to_string(),
+        Step::MarkBootstrap { .. }
+        | Step::DeleteMember { .. }
+        | Step::ReleaseMember { .. }
+        | Step::EnsureAgentIdentity { .. }
+        | Step::CreateClaim { .. }
+        | Step::CreatePod { .. }
+        | Step::DeletePod { .. }
+        | Step::ApplyHeadlessService
+        | Step::ApplyClientService
+        | Step::DeleteBudget => String::new(),
+    }
+}

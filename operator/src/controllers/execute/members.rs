@@ -1,0 +1,131 @@
+//! Member objects: made, changed, deleted, released.
+
+use std::collections::BTreeSet;
+
+use crds::{annotations, names::ClusterName};
+use futures::future::try_join_all;
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
+};
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        api::{FIELD_MANAGER, call},
+        error::{PassError, is_conflict, is_not_found},
+    },
+    Executor,
+};
+use crate::{
+    plan::step::Step,
+    resources::{self, MemberTarget, Ownership},
+};
+
+impl Executor<'_> {
+    /// Members' names are made by the API server, so nothing but a live look keeps a lost answer from becoming a
+    /// member too many.
+    pub(super) async fn create_members(&self, step: &Step, count: usize, known: &[String]) -> Result<(), PassError> {
+        let cluster = self.cluster();
+        let uid = cluster.uid().unwrap_or_default();
+        let selector = format!("{}={}", crds::labels::CLUSTER, self.key.name);
+        let live = call("listing members", self.apis.members.list(&ListParams::default().labels(&selector))).await?;
+        let ours: BTreeSet<String> = live
+            .items
+            .iter()
+            .filter(|member| resources::ownership(&member.metadata, &uid) == Ownership::Ours)
+            .map(ResourceExt::name_any)
+            .collect();
+        if !known.iter().eq(ours.iter()) && ours != known.iter().cloned().collect() {
+            live.items.into_iter().for_each(|member| self.took_member(member));
+            return Err(PassError::stale(step, "other members exist than were known"));
+        }
+        let name = ClusterName::new(self.key.name.clone()).map_err(|error| PassError::stale(step, error.to_string()))?;
+        let status = cluster.status.clone().unwrap_or_default();
+        let (Some(observed), Some(token)) = (&status.observed, &status.cluster_token) else {
+            return Err(PassError::stale(step, "no target is recorded"));
+        };
+        let target = MemberTarget { cluster: &cluster, name: &name, observed, token, bootstrap: false, initial_cluster: "" };
+        let object = resources::member(&target);
+        let params = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
+        let made = try_join_all(
+            (0..count).map(|_| call("creating a member", self.apis.members.create(&params, &object))),
+        )
+        .await?;
+        made.into_iter().for_each(|member| self.took_member(member));
+        Ok(())
+    }
+
+    pub(super) async fn patch_member_spec(
+        &self,
+        step: &Step,
+        name: &str,
+        field: &str,
+        value: Value,
+    ) -> Result<(), PassError> {
+        let member = self.member(step, name)?;
+        let mut spec = serde_json::Map::new();
+        spec.insert(field.to_owned(), value);
+        let patch = json!({
+            "metadata": {"uid": member.metadata.uid, "resourceVersion": member.metadata.resource_version},
+            "spec": spec,
+        });
+        let object = call("changing a member", self.apis.members.patch(name, &params(), &Patch::Merge(patch))).await?;
+        self.took_member(object);
+        Ok(())
+    }
+
+    pub(super) async fn delete_member(&self, name: &str, uid: &str) -> Result<(), PassError> {
+        match call("deleting a member", self.apis.members.delete(name, &with_uid(uid))).await {
+            Ok(answer) => {
+                // The object while it waits for its finalizers; a status when it is gone.
+                if let Some(object) = answer.left() {
+                    self.took_member(object);
+                }
+                Ok(())
+            }
+            Err(error) => gone_is_fine(error),
+        }
+    }
+
+    pub(super) async fn release_member(&self, name: &str, uid: &str) -> Result<(), PassError> {
+        let step = Step::ReleaseMember { member: name.into(), uid: uid.into() };
+        let member = self.member(&step, name)?;
+        match release(&self.apis, &member).await {
+            Ok(()) => Ok(()),
+            Err(error) => gone_is_fine(error),
+        }
+    }
+}
+
+/// Takes our finalizer off a member.
+pub async fn release(apis: &super::Apis, member: &crds::EtcdMember) -> Result<(), PassError> {
+    let left: Vec<&String> =
+        member.finalizers().iter().filter(|finalizer| *finalizer != annotations::MEMBER_FINALIZER).collect();
+    let patch = json!({"metadata": {
+        "uid": member.metadata.uid,
+        "resourceVersion": member.metadata.resource_version,
+        "finalizers": left,
+    }});
+    call("releasing a member", apis.members.patch(&member.name_any(), &params(), &Patch::Merge(patch))).await?;
+    Ok(())
+}
+
+fn params() -> PatchParams {
+    PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() }
+}
+
+pub(super) fn with_uid(uid: &str) -> DeleteParams {
+    DeleteParams {
+        preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+        ..DeleteParams::default()
+    }
+}
+
+/// The very object is gone already (another one of that name may be there).
+pub(super) fn gone_is_fine(error: PassError) -> Result<(), PassError> {
+    match error {
+        PassError::Kube { source, .. } if is_not_found(&source) || is_conflict(&source) => Ok(()),
+        other => Err(other),
+    }
+}

@@ -1,0 +1,107 @@
+//! Pods and claims.
+
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        api::{FIELD_MANAGER, call},
+        cache,
+        error::{PassError, is_conflict},
+    },
+    Executor,
+    members::{gone_is_fine, with_uid},
+};
+use crate::{
+    plan::{facts::Version, step::Step},
+    resources::{self, ETCD_CONTAINER, Images},
+};
+
+impl Executor<'_> {
+    fn images(&self) -> Images<'_> {
+        Images {
+            etcd_repository: &self.world.operator.settings.etcd_image_repository,
+            agent: &self.world.operator.settings.agent_image,
+        }
+    }
+
+    pub(super) async fn create_claim(&self, step: &Step, name: &str) -> Result<(), PassError> {
+        let member = self.member(step, name)?;
+        let Some(claim) = resources::claim(&member) else { return Ok(()) };
+        let object = match call("creating a PersistentVolumeClaim", self.apis.claims.create(&post(), &claim)).await {
+            Ok(object) => object,
+            Err(error) => return Err(taken(step, error)),
+        };
+        if let Some(item) = cache::claim_meta(&object.metadata) {
+            self.world.cache.claims.put(item);
+        }
+        Ok(())
+    }
+
+    pub(super) async fn create_pod(&self, step: &Step, name: &str, voter: bool) -> Result<(), PassError> {
+        let member = self.member(step, name)?;
+        let pod = resources::pod(&member, &self.facts.cluster.uid, &self.images(), voter);
+        let object = match call("creating a Pod", self.apis.pods.create(&post(), &pod)).await {
+            Ok(object) => object,
+            Err(error) => return Err(taken(step, error)),
+        };
+        if let Some(item) = cache::pod(object) {
+            self.world.cache.pods.put(item);
+        }
+        Ok(())
+    }
+
+    pub(super) async fn delete_pod(&self, name: &str, uid: &str) -> Result<(), PassError> {
+        match call("deleting a Pod", self.apis.pods.delete(name, &with_uid(uid))).await {
+            Ok(answer) => {
+                if let Some(item) = answer.left().and_then(cache::pod) {
+                    self.world.cache.pods.put(item);
+                }
+                Ok(())
+            }
+            Err(error) => gone_is_fine(error),
+        }
+    }
+
+    pub(super) async fn set_pod_image(&self, name: &str, uid: &str, version: Version) -> Result<(), PassError> {
+        let image = format!("{}:v{version}", self.images().etcd_repository);
+        let patch = json!({
+            "metadata": {"uid": uid},
+            "spec": {"containers": [{"name": ETCD_CONTAINER, "image": image}]},
+        });
+        self.patch_pod("changing the image of a Pod", name, Patch::Strategic(patch)).await
+    }
+
+    pub(super) async fn label_pod(&self, name: &str, uid: &str, voter: bool) -> Result<(), PassError> {
+        let mut labels = serde_json::Map::new();
+        let value = if voter { Value::from(crds::labels::ROLE_VOTER) } else { Value::Null };
+        labels.insert(crds::labels::ROLE.to_owned(), value);
+        let patch = json!({"metadata": {"uid": uid, "labels": labels}});
+        self.patch_pod("labelling a Pod", name, Patch::Merge(patch)).await
+    }
+
+    async fn patch_pod(&self, act: &'static str, name: &str, patch: Patch<Value>) -> Result<(), PassError> {
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+        match call(act, self.apis.pods.patch(name, &params, &patch)).await {
+            Ok(object) => {
+                if let Some(item) = cache::pod(object) {
+                    self.world.cache.pods.put(item);
+                }
+                Ok(())
+            }
+            Err(error) => gone_is_fine(error),
+        }
+    }
+}
+
+fn post() -> PostParams {
+    PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() }
+}
+
+/// The name is taken: whose object it is comes with the watch.
+fn taken(step: &Step, error: PassError) -> PassError {
+    match error {
+        PassError::Kube { source, .. } if is_conflict(&source) => PassError::stale(step, "an object of that name exists"),
+        other => other,
+    }
+}

@@ -1,0 +1,97 @@
+//! Records: written to a status with an optimistic lock, before they are acted on.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{
+    ResourceExt,
+    api::{Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+use super::{
+    super::api::{FIELD_MANAGER, call},
+    Executor,
+};
+use crate::{
+    controllers::error::PassError,
+    plan::facts::{Binding, Id, Seed, Version},
+    validate,
+};
+
+impl Executor<'_> {
+    pub(super) async fn latch(
+        &self,
+        token: &str,
+        incarnation: u64,
+        deadline: Timestamp,
+        keep_version: Option<Version>,
+    ) -> Result<(), PassError> {
+        let observed = validate::target(&self.cluster(), keep_version);
+        self.cluster_record(json!({
+            "clusterToken": token,
+            "incarnation": incarnation,
+            "observed": replacing(&self.cluster().status.as_ref().and_then(|status| status.observed.clone()), &observed),
+            "progressDeadline": Time(deadline),
+        }))
+        .await
+    }
+
+    pub(super) async fn new_incarnation(&self, token: &str, incarnation: u64) -> Result<(), PassError> {
+        self.cluster_record(json!({"clusterToken": token, "incarnation": incarnation, "seed": null})).await
+    }
+
+    pub(super) async fn record_seed(&self, seed: &Seed) -> Result<(), PassError> {
+        self.cluster_record(json!({"seed": {"member": seed.member, "nonce": seed.nonce}})).await
+    }
+
+    pub(super) async fn record_cluster_id(&self, id: Id) -> Result<(), PassError> {
+        self.cluster_record(json!({"clusterID": id.to_string()})).await
+    }
+
+    async fn cluster_record(&self, status: Value) -> Result<(), PassError> {
+        let cluster = self.cluster();
+        let patch = locked(&cluster.metadata, status);
+        let object = call(
+            "recording a decision in the cluster's status",
+            self.apis.clusters.patch_status(&cluster.name_any(), &params(), &Patch::Merge(patch)),
+        )
+        .await?;
+        self.took_cluster(object);
+        Ok(())
+    }
+
+    pub(super) async fn bind(&self, name: &str, binding: Option<&Binding>, directive: u64) -> Result<(), PassError> {
+        let step = crate::plan::step::Step::Bind { member: name.into(), binding: binding.cloned(), directive };
+        let member = self.member(&step, name)?;
+        let mut status = json!({"directive": directive});
+        if let (Some(binding), Value::Object(fields)) = (binding, &mut status) {
+            fields.insert("binding".into(), json!({"memberID": binding.id.to_string(), "nonce": binding.nonce}));
+        }
+        let object = call(
+            "recording a decision in a member's status",
+            self.apis.members.patch_status(name, &params(), &Patch::Merge(locked(&member.metadata, status))),
+        )
+        .await?;
+        self.took_member(object);
+        Ok(())
+    }
+}
+
+fn params() -> PatchParams {
+    PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() }
+}
+
+/// Refused by the API server when the object has changed since it was read.
+fn locked(metadata: &kube::core::ObjectMeta, status: Value) -> Value {
+    json!({
+        "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},
+        "status": status,
+    })
+}
+
+/// A merge patch merges objects; what is not in the new target any more must be said to be gone.
+fn replacing<T: serde::Serialize>(old: &Option<T>, new: &T) -> Value {
+    let old = serde_json::to_value(old).unwrap_or(Value::Null);
+    let new = serde_json::to_value(new).unwrap_or(Value::Null);
+    crate::controllers::report::replacing(&old, &new)
+}

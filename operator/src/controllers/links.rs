@@ -1,0 +1,74 @@
+//! The links to the agents of a cluster: kept as its Pods are, and read as facts.
+
+use std::time::Duration;
+
+use crds::{EtcdCluster, EtcdMember};
+use jiff::Timestamp;
+use kube::ResourceExt;
+use proto::agent::Directive;
+
+use super::{
+    World,
+    error::PassError,
+    mirror::{ClusterKey, Item},
+};
+use crate::{
+    agents::{LinkState, MemberKey, Target},
+    plan::{
+        facts::{Link, PodFact},
+        report::Report,
+    },
+};
+
+/// Longest wait for an agent's answer to an order.
+const ORDER_DEADLINE: Duration = Duration::from_secs(2);
+/// Longest wait for a fresh report.
+const STATUS_DEADLINE: Duration = Duration::from_millis(1000);
+
+/// Keeps the link of one member, and says how it is.
+pub fn fact(world: &World, cluster: &ClusterKey, object: &EtcdCluster, member: &Item<EtcdMember>, pod: &PodFact) -> Link {
+    let key = MemberKey { namespace: cluster.namespace.clone(), name: member.name.clone() };
+    let links = &world.operator.links;
+    let target = pod.ours().filter(|pod| pod.has_agent && !pod.ended).and_then(|pod| {
+        Some(Target {
+            cluster: cluster.name.clone(),
+            cluster_uid: object.uid().unwrap_or_default(),
+            pod_uid: pod.uid.clone(),
+            pod_ip: pod.ip.as_deref()?.parse().ok()?,
+            port: proto::pod::AGENT_GRPC_PORT,
+        })
+    });
+    match target {
+        Some(target) => links.ensure(key.clone(), target),
+        None => links.forget(&key),
+    }
+    match links.snapshot(&key) {
+        LinkState::None => Link::None,
+        LinkState::Down { since, cause, last } => Link::Down {
+            since,
+            why: cause.map_or_else(|| "it is being dialled".to_owned(), |cause| cause.to_string()),
+            last: last.map(|received| (Box::new(Report::from(&*received.report)), received.at)),
+        },
+        LinkState::Connected { last, .. } => {
+            Link::Up { report: Box::new(Report::from(&*last.report)), at: last.at }
+        }
+    }
+}
+
+/// Ends the links of members that are gone.
+pub fn forget(world: &World, namespace: &str, member: &str) {
+    world.operator.links.forget(&MemberKey { namespace: namespace.to_owned(), name: member.to_owned() });
+}
+
+/// A report, read now.
+pub async fn status(world: &World, member: &MemberKey) -> Result<(Report, Timestamp), PassError> {
+    let received = world.operator.links.status(member, STATUS_DEADLINE).await?;
+    Ok((Report::from(&*received.report), received.at))
+}
+
+/// Sends an order; `Ok`: the agent has recorded it.
+pub async fn direct(world: &World, namespace: &str, member: &str, directive: Directive) -> Result<(), PassError> {
+    let key = MemberKey { namespace: namespace.to_owned(), name: member.to_owned() };
+    world.operator.links.direct(&key, directive, ORDER_DEADLINE).await?;
+    Ok(())
+}

@@ -1,0 +1,195 @@
+//! What a watch has told, and what our own writes were answered with, by cluster: whichever is newer.
+//!
+//! A watch lags behind our own writes; the answer to a write is put in here at once, so that the next pass sees it. A
+//! late answer never brings an object back whose deletion the watch has told already.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    sync::{Arc, PoisonError, RwLock},
+};
+
+/// Namespace and name of an `EtcdCluster`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClusterKey {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+impl std::fmt::Display for ClusterKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// One object: which cluster it belongs to, and what is kept of it.
+#[derive(Clone, Debug)]
+pub struct Item<T> {
+    /// Its cluster.
+    pub cluster: ClusterKey,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// Its `resourceVersion`, which rises with each change.
+    pub version: u64,
+    /// What is kept.
+    pub value: Arc<T>,
+}
+
+/// All objects of one kind.
+#[derive(Debug)]
+pub struct Mirror<T> {
+    inner: RwLock<Inner<T>>,
+}
+
+#[derive(Debug)]
+struct Inner<T> {
+    clusters: HashMap<ClusterKey, BTreeMap<String, Item<T>>>,
+    /// UIDs whose deletion was told lately, the newest last.
+    gone: VecDeque<String>,
+    gone_set: HashSet<String>,
+}
+
+/// More than the writes that can be under way at any moment.
+const REMEMBERED_DELETIONS: usize = 4096;
+
+impl<T> Default for Mirror<T> {
+    fn default() -> Self {
+        Self { inner: RwLock::new(Inner { clusters: HashMap::new(), gone: VecDeque::new(), gone_set: HashSet::new() }) }
+    }
+}
+
+impl<T> Mirror<T> {
+    /// Takes an object in, unless a newer state of it is here or it is known to be gone. True: it was news.
+    pub fn put(&self, item: Item<T>) -> bool {
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        if inner.gone_set.contains(&item.uid) {
+            return false;
+        }
+        let objects = inner.clusters.entry(item.cluster.clone()).or_default();
+        match objects.get(&item.name) {
+            Some(held) if held.version >= item.version => false,
+            Some(_) | None => {
+                objects.insert(item.name.clone(), item);
+                true
+            }
+        }
+    }
+
+    /// The watch has told that the object is gone.
+    pub fn remove(&self, cluster: &ClusterKey, name: &str, uid: &str) {
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        inner.remember(uid);
+        let Some(objects) = inner.clusters.get_mut(cluster) else { return };
+        if objects.get(name).is_some_and(|held| held.uid == uid) {
+            objects.remove(name);
+        }
+        if objects.is_empty() {
+            inner.clusters.remove(cluster);
+        }
+    }
+
+    /// A fresh listing of everything. Returns the clusters that something was or is known of.
+    pub fn replace(&self, items: Vec<Item<T>>) -> HashSet<ClusterKey> {
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let mut touched: HashSet<ClusterKey> = inner.clusters.keys().cloned().collect();
+        let mut clusters: HashMap<ClusterKey, BTreeMap<String, Item<T>>> = HashMap::new();
+        for item in items {
+            touched.insert(item.cluster.clone());
+            clusters.entry(item.cluster.clone()).or_default().insert(item.name.clone(), item);
+        }
+        // What we wrote after the listing was made comes with the watch that follows: until then it is missing here,
+        // and making it again is refused by its name or by the live look before.
+        inner.clusters = clusters;
+        touched
+    }
+
+    /// The objects of a cluster, by name.
+    pub fn of(&self, cluster: &ClusterKey) -> Vec<Item<T>>
+    where
+        Item<T>: Clone,
+    {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        inner.clusters.get(cluster).map(|objects| objects.values().cloned().collect()).unwrap_or_default()
+    }
+
+    /// One object of a cluster.
+    pub fn get(&self, cluster: &ClusterKey, name: &str) -> Option<Arc<T>> {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        inner.clusters.get(cluster)?.get(name).map(|item| Arc::clone(&item.value))
+    }
+
+    /// Every cluster that something is known of.
+    pub fn clusters(&self) -> Vec<ClusterKey> {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        inner.clusters.keys().cloned().collect()
+    }
+}
+
+impl<T> Inner<T> {
+    fn remember(&mut self, uid: &str) {
+        if !self.gone_set.insert(uid.to_owned()) {
+            return;
+        }
+        self.gone.push_back(uid.to_owned());
+        if self.gone.len() > REMEMBERED_DELETIONS
+            && let Some(oldest) = self.gone.pop_front()
+        {
+            self.gone_set.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> ClusterKey {
+        ClusterKey { namespace: "ns".into(), name: "c".into() }
+    }
+
+    fn item(uid: &str, version: u64) -> Item<u64> {
+        Item { cluster: key(), name: "a".into(), uid: uid.into(), version, value: Arc::new(version) }
+    }
+
+    #[test]
+    fn the_newer_of_watch_and_own_write_is_kept() {
+        let mirror = Mirror::default();
+        assert!(mirror.put(item("1", 5)));
+        assert!(!mirror.put(item("1", 4)));
+        assert!(!mirror.put(item("1", 5)));
+        assert_eq!(mirror.get(&key(), "a").as_deref(), Some(&5));
+        assert!(mirror.put(item("1", 6)));
+    }
+
+    #[test]
+    fn a_late_answer_does_not_bring_back_what_is_gone() {
+        let mirror = Mirror::default();
+        mirror.put(item("1", 5));
+        mirror.remove(&key(), "a", "1");
+        assert!(!mirror.put(item("1", 6)));
+        assert!(mirror.of(&key()).is_empty());
+        assert!(mirror.put(item("2", 7)));
+    }
+
+    #[test]
+    fn deletion_of_a_former_object_leaves_its_successor() {
+        let mirror = Mirror::default();
+        mirror.put(item("2", 7));
+        mirror.remove(&key(), "a", "1");
+        assert_eq!(mirror.get(&key(), "a").as_deref(), Some(&7));
+    }
+
+    #[test]
+    fn a_new_listing_drops_what_is_gone_and_names_the_clusters_to_look_at() {
+        let mirror = Mirror::default();
+        let elsewhere = ClusterKey { namespace: "ns".into(), name: "other".into() };
+        mirror.put(Item { cluster: elsewhere.clone(), ..item("1", 30) });
+        let touched = mirror.replace(vec![Item { name: "listed".into(), ..item("3", 10) }]);
+        assert_eq!(touched, HashSet::from([key(), elsewhere.clone()]));
+        assert!(mirror.of(&elsewhere).is_empty());
+        assert_eq!(mirror.of(&key()).len(), 1);
+    }
+}

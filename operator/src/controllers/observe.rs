@@ -1,0 +1,342 @@
+//! Gathers the facts about one cluster: from the mirrors, from the links, and from etcd itself.
+
+use std::{sync::Arc, time::Duration};
+
+use crds::{EtcdCluster, EtcdMember, annotations};
+use etcd::{Access, Admin};
+use futures::{StreamExt, stream::FuturesUnordered};
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::Service,
+    apimachinery::pkg::{
+        apis::meta::v1::{ObjectMeta, OwnerReference},
+        util::intstr::IntOrString,
+    },
+};
+use kube::ResourceExt;
+
+use super::{
+    World,
+    cache::Cache,
+    compare,
+    links,
+    memory::Memory,
+    mirror::{ClusterKey, Item},
+};
+use crate::{
+    agents::MemberKey,
+    plan::{
+        facts::{
+            Binding, Budget, Claim, Cluster, ClusterRecord, Fact, Facts, Id, Link, Listed, Member, MemberList,
+            MemberRecord, PodFact, Seed, ServiceState, Services, Version,
+        },
+        view::serves,
+    },
+    resources::{self, Ownership},
+    validate,
+};
+
+/// Longest wait for etcd's member list.
+const LIST_DEADLINE: Duration = Duration::from_millis(1500);
+
+/// The objects that a pass works on, as they were when it began.
+#[derive(Clone, Debug)]
+pub struct Objects {
+    /// The cluster.
+    pub cluster: Arc<EtcdCluster>,
+    /// Its own members.
+    pub members: Vec<Item<EtcdMember>>,
+}
+
+impl Objects {
+    /// The member objects that this very cluster object owns; those of a former one of the same name are not ours.
+    #[must_use]
+    pub fn read(cache: &Cache, key: &ClusterKey, cluster: Arc<EtcdCluster>) -> Self {
+        let uid = cluster.uid().unwrap_or_default();
+        let members = cache
+            .members
+            .of(key)
+            .into_iter()
+            .filter(|member| resources::ownership(&member.value.metadata, &uid) == Ownership::Ours)
+            .collect();
+        Self { cluster, members }
+    }
+}
+
+/// Facts from the mirrors, the links and the memory of this process: nothing is asked of anybody.
+pub fn local(world: &World, key: &ClusterKey, objects: &Objects, memory: &Memory, now: Timestamp) -> Facts {
+    let cluster = &objects.cluster;
+    let members = objects.members.iter().map(|member| member_facts(world, key, cluster, member, memory, now)).collect();
+    Facts {
+        now,
+        cluster: cluster_facts(cluster),
+        members,
+        list: Fact::Unknown { why: "it was not read".into() },
+        services: services(&world.cache, key, cluster),
+        budget: budget(&world.cache, key, cluster),
+        nudged: memory.nudged,
+        unproven_since: memory.unproven_since,
+        refusal: memory.refusal.clone(),
+    }
+}
+
+fn cluster_facts(cluster: &EtcdCluster) -> Cluster {
+    let name = cluster.name_any();
+    let namespace = cluster.namespace().unwrap_or_default();
+    Cluster {
+        peer_suffix: resources::peer_url("", &name, &namespace).trim_start_matches("http://").to_owned(),
+        uid: cluster.uid().unwrap_or_default(),
+        generation: cluster.metadata.generation.unwrap_or(0),
+        ending: cluster.metadata.deletion_timestamp.is_some(),
+        hands_off: cluster
+            .annotations()
+            .get(annotations::RECONCILE)
+            .is_some_and(|value| value == annotations::RECONCILE_PAUSED),
+        spec: validate::spec(cluster),
+        record: cluster_record(cluster),
+        name,
+        namespace,
+    }
+}
+
+fn cluster_record(cluster: &EtcdCluster) -> ClusterRecord {
+    let Some(status) = &cluster.status else { return ClusterRecord::default() };
+    ClusterRecord {
+        token: status.cluster_token.clone(),
+        incarnation: status.incarnation.and_then(|incarnation| u64::try_from(incarnation).ok()).unwrap_or(0),
+        cluster_id: status.cluster_id.as_deref().and_then(Id::parse),
+        seed: status.seed.as_ref().map(|seed| Seed { member: seed.member.clone(), nonce: seed.nonce.clone() }),
+        replicas: status.observed.as_ref().map(|observed| u32::try_from(observed.replicas).unwrap_or(0)),
+        version: status.observed.as_ref().and_then(|observed| Version::parse(&observed.version)),
+        deadline: status.progress_deadline.as_ref().map(|time| time.0),
+    }
+}
+
+fn member_facts(
+    world: &World,
+    key: &ClusterKey,
+    cluster: &EtcdCluster,
+    item: &Item<EtcdMember>,
+    memory: &Memory,
+    now: Timestamp,
+) -> Member {
+    let member = &item.value;
+    let pod = pod_fact(&world.cache, key, item);
+    let identity_ready = memory
+        .identities
+        .get(&item.uid)
+        .is_some_and(|(ca, until)| *ca == world.operator.ca.bundle().fingerprint() && now < *until);
+    let link = links::fact(world, key, cluster, item, &pod);
+    let resolvable = pod.ours().and_then(|pod| pod.ip.as_deref()).is_some_and(|ip| {
+        world.cache.names.of(key).iter().any(|slice| {
+            slice.value.hosts.get(&item.name).is_some_and(|addresses| addresses.contains(ip))
+        })
+    });
+    Member {
+        name: item.name.clone(),
+        uid: item.uid.clone(),
+        created: member.creation_timestamp().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+        deleting: member.metadata.deletion_timestamp.is_some(),
+        finalizer: member.finalizers().iter().any(|finalizer| finalizer == annotations::MEMBER_FINALIZER),
+        dormant: member.spec.dormant,
+        bootstrap: member.spec.bootstrap,
+        version: Version::parse(&member.spec.version),
+        peer_url: resources::peer_url(&item.name, resources::headless_service_of(member), &key.namespace),
+        identity_ready,
+        claim: claim_fact(&world.cache, key, item),
+        pod,
+        link,
+        resolvable,
+        record: member_record(member),
+        sent: memory.sent.get(&item.uid).cloned(),
+    }
+}
+
+fn member_record(member: &EtcdMember) -> MemberRecord {
+    let Some(status) = &member.status else { return MemberRecord::default() };
+    MemberRecord {
+        binding: status.binding.as_ref().and_then(|binding| {
+            Some(Binding { id: Id::parse(&binding.member_id)?, nonce: binding.nonce.clone() })
+        }),
+        directive: u64::try_from(status.directive).unwrap_or(0),
+        voter: status.is_voter,
+        pod_uid: status.pod_uid.clone(),
+    }
+}
+
+fn owned_by(owners: &[OwnerReference], uid: &str) -> Ownership {
+    let meta = ObjectMeta { owner_references: Some(owners.to_vec()), ..ObjectMeta::default() };
+    resources::ownership(&meta, uid)
+}
+
+fn pod_fact(cache: &Cache, key: &ClusterKey, member: &Item<EtcdMember>) -> PodFact {
+    let Some(info) = cache.pods.get(key, &member.name) else { return PodFact::Absent };
+    match owned_by(&info.owners, &member.uid) {
+        Ownership::Ours => PodFact::Ours(info.pod.clone()),
+        foreign @ Ownership::Foreign { .. } => PodFact::Foreign { owner: foreign.to_string() },
+    }
+}
+
+fn claim_fact(cache: &Cache, key: &ClusterKey, member: &Item<EtcdMember>) -> Claim {
+    let Some(info) = cache.claims.get(key, &crds::names::member_claim(&member.name)) else { return Claim::Absent };
+    match owned_by(&info.owners, &member.uid) {
+        Ownership::Ours if info.deleting => Claim::Ending,
+        Ownership::Ours => Claim::Ours,
+        foreign @ Ownership::Foreign { .. } => Claim::Foreign { owner: foreign.to_string() },
+    }
+}
+
+fn services(cache: &Cache, key: &ClusterKey, cluster: &EtcdCluster) -> Services {
+    let Ok(name) = crds::names::ClusterName::new(key.name.clone()) else {
+        // The name is refused before anything is made.
+        return Services { headless: ServiceState::Current, client: ServiceState::Current };
+    };
+    let state = |wanted: Service| {
+        let Some(live) = wanted.metadata.name.as_deref().and_then(|name| cache.services.get(key, name)) else {
+            return ServiceState::Stale;
+        };
+        match resources::ownership(&live.metadata, &cluster.uid().unwrap_or_default()) {
+            Ownership::Foreign { .. } => ServiceState::Foreign,
+            Ownership::Ours if compare::is_in(&wanted, &*live) => ServiceState::Current,
+            Ownership::Ours => ServiceState::Stale,
+        }
+    };
+    Services {
+        headless: state(resources::headless_service(cluster, &name)),
+        client: state(resources::client_service(cluster, &name)),
+    }
+}
+
+fn budget(cache: &Cache, key: &ClusterKey, cluster: &EtcdCluster) -> Budget {
+    let Some(live) = cache.budgets.get(key, &key.name) else { return Budget::Absent };
+    if resources::ownership(&live.metadata, &cluster.uid().unwrap_or_default()) != Ownership::Ours {
+        return Budget::Foreign;
+    }
+    let min_available = live.spec.as_ref().and_then(|spec| match spec.min_available {
+        Some(IntOrString::Int(number)) => u32::try_from(number).ok(),
+        Some(IntOrString::String(_)) | None => None,
+    });
+    let current = crds::names::ClusterName::new(key.name.clone()).is_ok_and(|name| {
+        // The number is compared by the planner, which alone knows the voters.
+        let wanted = resources::pod_disruption_budget(cluster, &name, 1, 1).map(|mut wanted| {
+            if let Some(spec) = &mut wanted.spec {
+                spec.min_available = None;
+            }
+            wanted
+        });
+        wanted.is_some_and(|wanted| compare::is_in(&wanted, &*live))
+    });
+    Budget::Ours { min_available, current }
+}
+
+/// Reads again what must be fresh for the decision at hand: indexes of learners and of the leader, and the word of
+/// members that contradict each other. Then etcd's own list.
+pub async fn remote(world: &World, facts: &mut Facts) {
+    if facts.cluster.record.cluster_id.is_none() || facts.cluster.ending || facts.cluster.hands_off {
+        return;
+    }
+    refresh_reports(world, facts).await;
+    facts.list = member_list(facts).await;
+}
+
+async fn refresh_reports(world: &World, facts: &mut Facts) {
+    let live = |member: &Member| member.link.live().and_then(|report| report.etcd.clone());
+    let learner = facts.members.iter().any(|member| live(member).is_some_and(|etcd| etcd.learner && etcd.serving));
+    let leaderless = facts.members.iter().any(|member| live(member).is_some_and(|etcd| etcd.leader.is_none()));
+    if !learner && !leaderless {
+        return;
+    }
+    let asked: Vec<(usize, MemberKey)> = facts
+        .members
+        .iter()
+        .enumerate()
+        .filter(|(_, member)| {
+            live(member).is_some_and(|etcd| etcd.learner || etcd.leader == Some(etcd.member_id) || leaderless)
+        })
+        .map(|(index, member)| (index, MemberKey { namespace: facts.cluster.namespace.clone(), name: member.name.clone() }))
+        .collect();
+    let mut answers: FuturesUnordered<_> =
+        asked.into_iter().map(|(index, member)| async move { (index, links::status(world, &member).await) }).collect();
+    while let Some((index, answer)) = answers.next().await {
+        let Some(member) = facts.members.get_mut(index) else { continue };
+        match answer {
+            Ok((report, at)) => member.link = Link::Up { report: Box::new(report), at },
+            Err(error) => {
+                let last = member.link.last().cloned().map(|report| (Box::new(report), facts.now));
+                member.link = Link::Down { since: facts.now, why: error.to_string(), last };
+            }
+        }
+    }
+    facts.now = world.now();
+}
+
+/// From a voter that knows a leader; when no link says anything at all, from any that answers.
+async fn member_list(facts: &Facts) -> Fact<MemberList> {
+    let reachable: Vec<&Member> = facts
+        .members
+        .iter()
+        .filter(|member| member.pod.ours().is_some_and(|pod| pod.ip.is_some() && !pod.deleting))
+        .collect();
+    let mut asked: Vec<&Member> = reachable
+        .iter()
+        .copied()
+        .filter(|member| {
+            member.link.live().is_some_and(|report| {
+                serves(report) && report.etcd.as_ref().is_some_and(|etcd| !etcd.learner)
+            })
+        })
+        .collect();
+    asked.sort_by_key(|member| {
+        let leads = member
+            .link
+            .live()
+            .and_then(|report| report.etcd.as_ref())
+            .is_some_and(|etcd| etcd.leader == Some(etcd.member_id));
+        !leads
+    });
+    asked.truncate(1);
+    if asked.is_empty() {
+        let heard = reachable.iter().any(|member| member.link.live().is_some());
+        asked = reachable.into_iter().filter(|member| member.record.voter && member.link.live().is_none()).collect();
+        if asked.is_empty() {
+            let why = if heard { "no voter knows a leader" } else { "no voter is reached" };
+            return Fact::Unknown { why: why.into() };
+        }
+    }
+    let mut answers: FuturesUnordered<_> =
+        asked.iter().filter_map(|member| client_url(member)).map(|url| async move { read_list(&url).await }).collect();
+    let mut why = String::from("no voter has an address");
+    while let Some(answer) = answers.next().await {
+        match answer {
+            Ok(list) => return Fact::Known { value: list, at: facts.now },
+            Err(error) => why = error.to_string(),
+        }
+    }
+    Fact::Unknown { why }
+}
+
+/// The client port of a member by its Pod's address: no name has to be resolved for it.
+#[must_use]
+pub fn client_url(member: &Member) -> Option<String> {
+    let ip = member.pod.ours()?.ip.as_deref()?;
+    let port = proto::pod::CLIENT_PORT;
+    Some(if ip.contains(':') { format!("http://[{ip}]:{port}") } else { format!("http://{ip}:{port}") })
+}
+
+async fn read_list(url: &str) -> Result<MemberList, etcd::EtcdError> {
+    let admin = Admin::new(url, &Access::Plain, LIST_DEADLINE).await?;
+    let list = admin.members().await?;
+    Ok(MemberList {
+        cluster_id: Some(Id(list.cluster_id.0)),
+        members: list
+            .members
+            .into_iter()
+            .map(|member| Listed {
+                id: Id(member.id.0),
+                name: member.name,
+                peer_urls: member.peer_urls.into_iter().collect(),
+                learner: member.is_learner,
+            })
+            .collect(),
+    })
+}

@@ -1,0 +1,114 @@
+//! What a Pod object says.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use kube::ResourceExt;
+
+use crate::plan::facts::{self, Trouble, Version};
+use crate::resources::ETCD_CONTAINER;
+
+/// Name of the agent's container.
+const AGENT_CONTAINER: &str = "agent";
+
+/// The fact. `None` for an object that no API server has seen.
+#[must_use]
+pub fn fact(pod: &Pod) -> Option<facts::Pod> {
+    let spec = pod.spec.as_ref()?;
+    let status = pod.status.as_ref();
+    let phase = status.and_then(|status| status.phase.as_deref());
+    let containers = || spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let etcd = spec.containers.iter().find(|container| container.name == ETCD_CONTAINER);
+    Some(facts::Pod {
+        uid: pod.uid()?,
+        created: pod.creation_timestamp().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+        deleting: pod.metadata.deletion_timestamp.is_some(),
+        ended: matches!(phase, Some("Failed" | "Succeeded")),
+        ready: condition(pod, "Ready").is_some_and(|(status, ..)| status == "True"),
+        ip: status.and_then(|status| status.pod_ip.clone()).filter(|ip| !ip.is_empty()),
+        node: spec.node_name.clone().filter(|node| !node.is_empty()),
+        voter_label: pod.labels().get(crds::labels::ROLE).is_some_and(|role| role == crds::labels::ROLE_VOTER),
+        has_agent: containers().any(|container| container.name == AGENT_CONTAINER),
+        etcd_version: etcd.and_then(|container| tag_version(container.image.as_deref()?)),
+        trouble: trouble(pod),
+    })
+}
+
+fn tag_version(image: &str) -> Option<Version> {
+    let tag = image.split('@').next()?.rsplit_once(':')?.1;
+    Version::parse(tag.strip_prefix('v')?)
+}
+
+fn condition<'p>(pod: &'p Pod, type_: &str) -> Option<(&'p str, &'p str, &'p str)> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let found = conditions.iter().find(|condition| condition.type_ == type_)?;
+    Some((
+        found.status.as_str(),
+        found.reason.as_deref().unwrap_or_default(),
+        found.message.as_deref().unwrap_or_default(),
+    ))
+}
+
+/// What keeps it from running. The words are chosen so that they stay the same while the trouble does.
+fn trouble(pod: &Pod) -> Option<Trouble> {
+    if let Some(("False", reason, message)) = condition(pod, "PodScheduled") {
+        return Some(Trouble { reason: reason.to_owned(), message: message.chars().take(512).collect() });
+    }
+    let status = pod.status.as_ref()?;
+    let all = status
+        .init_container_statuses
+        .iter()
+        .flatten()
+        .chain(status.container_statuses.iter().flatten());
+    all.filter_map(waiting).next()
+}
+
+fn waiting(status: &ContainerStatus) -> Option<Trouble> {
+    let waiting = status.state.as_ref()?.waiting.as_ref()?;
+    let reason = waiting.reason.as_deref().unwrap_or_default();
+    let container = &status.name;
+    match reason {
+        "" | "PodInitializing" | "ContainerCreating" => None,
+        // The two alternate, and the second one counts seconds.
+        "ErrImagePull" | "ImagePullBackOff" => Some(Trouble {
+            reason: "ImagePullBackOff".to_owned(),
+            message: format!("image {} of container {container} cannot be pulled: correct it, or make it available", status.image),
+        }),
+        "CrashLoopBackOff" => Some(Trouble {
+            reason: reason.to_owned(),
+            message: format!("container {container} ends again and again: see its log"),
+        }),
+        _ => {
+            let message: String = waiting.message.as_deref().unwrap_or_default().chars().take(512).collect();
+            Some(Trouble { reason: reason.to_owned(), message: format!("container {container}: {message}") })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_read_from_the_tag() {
+        let version = |image| tag_version(image).map(|version| version.to_string());
+        assert_eq!(version("quay.io/coreos/etcd:v3.6.16"), Some("3.6.16".into()));
+        assert_eq!(version("localhost:5000/etcd:v3.5.0@sha256:abc"), Some("3.5.0".into()));
+        assert_eq!(version("localhost:5000/etcd"), None);
+        assert_eq!(version("etcd:latest"), None);
+    }
+
+    #[test]
+    fn m21_the_words_about_an_image_stay_the_same_between_two_tries() {
+        let waiting_for = |reason: &str, message: &str| {
+            let status: ContainerStatus = serde_json::from_value(serde_json::json!({
+                "name": "etcd", "image": "etcd:v9.9.9", "imageID": "", "ready": false, "restartCount": 0,
+                "state": {"waiting": {"reason": reason, "message": message}},
+            }))
+            .unwrap();
+            waiting(&status).unwrap()
+        };
+        let first = waiting_for("ErrImagePull", "not found");
+        assert_eq!(first, waiting_for("ImagePullBackOff", "Back-off pulling image"));
+        assert!(first.message.contains("etcd:v9.9.9"));
+    }
+}

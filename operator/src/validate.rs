@@ -1,0 +1,163 @@
+//! What a cluster's spec asks for, checked: what cannot be worked on, and what is not acted on yet.
+
+use std::time::Duration;
+
+use crds::{
+    EtcdCluster, EtcdClusterSpec, StorageMedium,
+    etcdcluster::{EtcdClusterStatus, ObservedCluster, QuorumLossPolicy, RolloutSpec},
+    names::ClusterName,
+};
+use kube::ResourceExt;
+
+use crate::plan::facts::{Medium, Options, Spec, Version};
+
+/// The oldest version that is served.
+const OLDEST: Version = Version { major: 3, minor: 5, patch: 0 };
+
+/// The spec as the planner sees it.
+#[must_use]
+pub fn spec(cluster: &EtcdCluster) -> Spec {
+    let EtcdClusterSpec { replicas, version, storage, progress_deadline_seconds, options, .. } = &cluster.spec;
+    let mut invalid = Vec::new();
+    if let Err(error) = ClusterName::new(cluster.name_any()) {
+        invalid.push(error.to_string());
+    }
+    let parsed = Version::parse(version);
+    match parsed {
+        None => invalid.push(format!("version {version} is none: write it as in 3.6.11")),
+        Some(parsed) if parsed < OLDEST => invalid.push(format!(
+            "version {version} of etcd is not served: {OLDEST} is the oldest; upgrade to it with etcd's own tools first"
+        )),
+        Some(_) => {}
+    }
+    let memory = storage.medium == StorageMedium::Memory;
+    let formed = cluster.status.as_ref().is_some_and(|status| status.cluster_id.is_some());
+    if memory && *replicas == 0 && formed {
+        invalid.push("a cluster in memory cannot be paused: replicas 0 would lose its data; delete it instead".into());
+    }
+    let blocks_formation = blocks_formation(&cluster.spec);
+    let mut unsupported = blocks_formation.clone();
+    unsupported.extend(not_acted_on(&cluster.spec));
+    if formed {
+        unsupported.extend(changed_after_formation(&cluster.spec, cluster.status.as_ref()));
+    }
+    Spec {
+        replicas: u32::try_from(*replicas).unwrap_or(0),
+        version: parsed.unwrap_or(OLDEST),
+        medium: if memory { Medium::Memory } else { Medium::Disk },
+        options: options.as_ref().map(etcd_options).unwrap_or_default(),
+        progress_deadline: Duration::from_secs(u64::try_from(*progress_deadline_seconds).unwrap_or(600)),
+        is_observed: is_observed(cluster, formed),
+        invalid,
+        unsupported,
+        blocks_formation,
+    }
+}
+
+/// The target to record: the spec, but a formed cluster keeps the version that it runs (a version is rolled out, not
+/// taken up at once).
+#[must_use]
+pub fn target(cluster: &EtcdCluster, keep_version: Option<Version>) -> ObservedCluster {
+    let mut observed = ObservedCluster::from(&cluster.spec);
+    if let Some(version) = keep_version {
+        observed.version = version.to_string();
+    }
+    observed
+}
+
+fn is_observed(cluster: &EtcdCluster, formed: bool) -> bool {
+    let Some(recorded) = cluster.status.as_ref().and_then(|status| status.observed.as_ref()) else { return false };
+    let keep = Version::parse(&recorded.version).filter(|_| formed);
+    *recorded == target(cluster, keep)
+}
+
+/// Without these a cluster would not be what was asked for.
+fn blocks_formation(spec: &EtcdClusterSpec) -> Vec<String> {
+    let fields = [
+        ("spec.tls", spec.tls.is_some()),
+        ("spec.auth", spec.auth.as_ref().is_some_and(|auth| auth.enabled)),
+        ("spec.bootstrap.restore", spec.bootstrap.as_ref().is_some_and(|bootstrap| bootstrap.restore.is_some())),
+    ];
+    named(&fields)
+}
+
+/// A cluster can do without these for now.
+fn not_acted_on(spec: &EtcdClusterSpec) -> Vec<String> {
+    let RolloutSpec { paused } = spec.rollout;
+    let fields = [
+        ("spec.recovery.quorumLoss: Automatic", spec.recovery.quorum_loss == QuorumLossPolicy::Automatic),
+        ("spec.recovery.restoreFrom", spec.recovery.restore_from.is_some()),
+        ("spec.rollout.paused", paused),
+        ("spec.agent.adopt: Rolling", spec.agent.adopt == crds::AgentAdoption::Rolling),
+    ];
+    named(&fields)
+}
+
+/// Edits that need a rollout: members keep what they were made with.
+fn changed_after_formation(spec: &EtcdClusterSpec, status: Option<&EtcdClusterStatus>) -> Vec<String> {
+    let Some(recorded) = status.and_then(|status| status.observed.as_ref()) else { return Vec::new() };
+    let fields = [("a change of spec.version", recorded.version != spec.version)];
+    named(&fields)
+}
+
+fn named(fields: &[(&str, bool)]) -> Vec<String> {
+    fields.iter().filter(|(_, used)| *used).map(|(name, _)| (*name).to_owned()).collect()
+}
+
+fn etcd_options(options: &crds::EtcdOptions) -> Options {
+    Options {
+        quota_backend_bytes: options.quota_backend_bytes.unwrap_or(0),
+        auto_compaction_mode: options.auto_compaction_mode.map(|mode| mode.as_str().to_owned()).unwrap_or_default(),
+        auto_compaction_retention: options.auto_compaction_retention.clone().unwrap_or_default(),
+        snapshot_count: options.snapshot_count.unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(version: &str) -> EtcdCluster {
+        let mut cluster = EtcdCluster::new("c", EtcdClusterSpec { version: version.into(), ..EtcdClusterSpec::default() });
+        cluster.spec.replicas = 3;
+        cluster
+    }
+
+    #[test]
+    fn etcd_3_4_is_refused_by_name() {
+        let spec = spec(&cluster("3.4.35"));
+        assert!(spec.invalid.iter().any(|problem| problem.contains("3.4.35") && problem.contains("3.5.0")), "{spec:?}");
+        assert!(super::spec(&cluster("3.5.0")).invalid.is_empty());
+    }
+
+    #[test]
+    fn a_cluster_with_tls_is_not_formed_without_it() {
+        let mut cluster = cluster("3.6.11");
+        cluster.spec.tls = Some(crds::etcdcluster::ClusterTls::default());
+        assert_eq!(spec(&cluster).blocks_formation, ["spec.tls"]);
+    }
+
+    #[test]
+    fn an_edited_version_of_a_formed_cluster_is_said_and_not_taken_up() {
+        let mut cluster = cluster("3.6.11");
+        cluster.status = Some(EtcdClusterStatus {
+            cluster_id: Some("1".into()),
+            observed: Some(target(&cluster, None)),
+            ..EtcdClusterStatus::default()
+        });
+        assert!(spec(&cluster).is_observed);
+        cluster.spec.version = "3.6.12".into();
+        let edited = spec(&cluster);
+        assert!(edited.is_observed);
+        assert_eq!(edited.unsupported, ["a change of spec.version"]);
+        cluster.spec.replicas = 5;
+        assert!(!spec(&cluster).is_observed);
+    }
+
+    #[test]
+    fn m18_a_name_that_no_service_can_have_is_refused() {
+        let mut cluster = cluster("3.6.11");
+        cluster.metadata.name = Some("1etcd".into());
+        assert_eq!(spec(&cluster).invalid.len(), 1);
+    }
+}
