@@ -12,14 +12,14 @@ use kube::{Api, Client};
 use super::error::PassError;
 
 /// The name under which our fields are managed.
-pub const FIELD_MANAGER: &str = "etcd-operator";
+pub(super) const FIELD_MANAGER: &str = "etcd-operator";
 
 /// Longest wait for one call.
-pub const DEADLINE: Duration = Duration::from_secs(3);
+pub(super) const DEADLINE: Duration = Duration::from_secs(3);
 
 /// The APIs of one namespace.
 #[derive(Clone)]
-pub struct Apis {
+pub(super) struct Apis {
     /// Clusters.
     pub clusters: Api<EtcdCluster>,
     /// Members.
@@ -41,7 +41,7 @@ pub struct Apis {
 impl Apis {
     /// The APIs of `namespace`.
     #[must_use]
-    pub fn new(client: &Client, namespace: &str) -> Self {
+    pub(super) fn new(client: &Client, namespace: &str) -> Self {
         Self {
             clusters: Api::namespaced(client.clone(), namespace),
             members: Api::namespaced(client.clone(), namespace),
@@ -56,7 +56,7 @@ impl Apis {
 }
 
 /// One call, bounded in time.
-pub async fn call<T>(act: &'static str, answer: impl Future<Output = kube::Result<T>>) -> Result<T, PassError> {
+pub(super) async fn call<T>(act: &'static str, answer: impl Future<Output = kube::Result<T>>) -> Result<T, PassError> {
     match tokio::time::timeout(DEADLINE, answer).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(source)) => Err(PassError::Kube { act, source: Box::new(source) }),

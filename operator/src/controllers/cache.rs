@@ -18,7 +18,7 @@ use crate::plan::facts;
 
 /// All mirrors.
 #[derive(Debug, Default)]
-pub struct Cache {
+pub(super) struct Cache {
     /// Clusters.
     pub clusters: Mirror<EtcdCluster>,
     /// Members.
@@ -37,7 +37,7 @@ pub struct Cache {
 
 /// A Pod.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PodInfo {
+pub(super) struct PodInfo {
     /// Its owners.
     pub owners: Vec<OwnerReference>,
     /// The rest.
@@ -46,7 +46,7 @@ pub struct PodInfo {
 
 /// A claim.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ClaimInfo {
+pub(super) struct ClaimInfo {
     /// Its owners.
     pub owners: Vec<OwnerReference>,
     /// It is being deleted.
@@ -55,7 +55,7 @@ pub struct ClaimInfo {
 
 /// Host names and their addresses in one `EndpointSlice`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names {
+pub(super) struct Names {
     /// By host name.
     pub hosts: BTreeMap<String, HashSet<String>>,
 }
@@ -63,7 +63,7 @@ pub struct Names {
 
 /// The cluster that an object belongs to, by its label.
 #[must_use]
-pub fn cluster_of(meta: &ObjectMeta) -> Option<ClusterKey> {
+pub(super) fn cluster_of(meta: &ObjectMeta) -> Option<ClusterKey> {
     let name = meta.labels.as_ref()?.get(crds::labels::CLUSTER)?;
     Some(ClusterKey { namespace: meta.namespace.clone()?, name: name.clone() })
 }
@@ -80,7 +80,7 @@ fn keep<T>(meta: &ObjectMeta, cluster: Option<ClusterKey>, value: T) -> Option<I
 
 /// A cluster.
 #[must_use]
-pub fn cluster(mut object: EtcdCluster) -> Option<Item<EtcdCluster>> {
+pub(super) fn cluster(mut object: EtcdCluster) -> Option<Item<EtcdCluster>> {
     object.metadata.managed_fields = None;
     let key = ClusterKey { namespace: object.metadata.namespace.clone()?, name: object.metadata.name.clone()? };
     let meta = object.metadata.clone();
@@ -89,7 +89,7 @@ pub fn cluster(mut object: EtcdCluster) -> Option<Item<EtcdCluster>> {
 
 /// A member.
 #[must_use]
-pub fn member(mut object: EtcdMember) -> Option<Item<EtcdMember>> {
+pub(super) fn member(mut object: EtcdMember) -> Option<Item<EtcdMember>> {
     object.metadata.managed_fields = None;
     let key = ClusterKey { namespace: object.metadata.namespace.clone()?, name: object.spec.cluster_name.clone() };
     let meta = object.metadata.clone();
@@ -98,20 +98,20 @@ pub fn member(mut object: EtcdMember) -> Option<Item<EtcdMember>> {
 
 /// A Pod.
 #[must_use]
-pub fn pod(object: Pod) -> Option<Item<PodInfo>> {
+pub(super) fn pod(object: Pod) -> Option<Item<PodInfo>> {
     let info = PodInfo { owners: object.metadata.owner_references.clone().unwrap_or_default(), pod: super::pod::fact(&object)? };
     keep(&object.metadata, cluster_of(&object.metadata), info)
 }
 
 /// A claim.
 #[must_use]
-pub fn claim(object: PartialObjectMeta<PersistentVolumeClaim>) -> Option<Item<ClaimInfo>> {
+pub(super) fn claim(object: PartialObjectMeta<PersistentVolumeClaim>) -> Option<Item<ClaimInfo>> {
     claim_meta(&object.metadata)
 }
 
 /// A claim, by its metadata.
 #[must_use]
-pub fn claim_meta(meta: &ObjectMeta) -> Option<Item<ClaimInfo>> {
+pub(super) fn claim_meta(meta: &ObjectMeta) -> Option<Item<ClaimInfo>> {
     let info = ClaimInfo {
         owners: meta.owner_references.clone().unwrap_or_default(),
         deleting: meta.deletion_timestamp.is_some(),
@@ -121,7 +121,7 @@ pub fn claim_meta(meta: &ObjectMeta) -> Option<Item<ClaimInfo>> {
 
 /// A Service.
 #[must_use]
-pub fn service(mut object: Service) -> Option<Item<Service>> {
+pub(super) fn service(mut object: Service) -> Option<Item<Service>> {
     object.metadata.managed_fields = None;
     object.status = None;
     let meta = object.metadata.clone();
@@ -130,7 +130,7 @@ pub fn service(mut object: Service) -> Option<Item<Service>> {
 
 /// A budget. Its status changes with every Pod and is not kept.
 #[must_use]
-pub fn budget(mut object: PodDisruptionBudget) -> Option<Item<PodDisruptionBudget>> {
+pub(super) fn budget(mut object: PodDisruptionBudget) -> Option<Item<PodDisruptionBudget>> {
     object.metadata.managed_fields = None;
     object.status = None;
     let meta = object.metadata.clone();
@@ -139,7 +139,7 @@ pub fn budget(mut object: PodDisruptionBudget) -> Option<Item<PodDisruptionBudge
 
 /// The names of an `EndpointSlice`, which carries the labels of its Service.
 #[must_use]
-pub fn names(object: EndpointSlice) -> Option<Item<Names>> {
+pub(super) fn names(object: EndpointSlice) -> Option<Item<Names>> {
     let mut names = Names::default();
     for endpoint in object.endpoints {
         if let Some(host) = endpoint.hostname {

@@ -38,7 +38,7 @@ const AFTER_BUSY: Duration = Duration::from_secs(2);
 const RETRY_ENDING: Duration = Duration::from_secs(2);
 
 /// Looks at one cluster; says after how long it is to be looked at again at the latest.
-pub async fn pass(world: &World, key: &ClusterKey) -> Option<Duration> {
+pub(super) async fn pass(world: &World, key: &ClusterKey) -> Option<Duration> {
     match world.cache.clusters.get(key, &key.name) {
         Some(cluster) => {
             let objects = Objects::read(&world.cache, key, cluster);

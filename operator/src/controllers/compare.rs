@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Everything in `wanted` is in `live`.
 #[must_use]
-pub fn is_in<W: Serialize, L: Serialize>(wanted: &W, live: &L) -> bool {
+pub(super) fn is_in<W: Serialize, L: Serialize>(wanted: &W, live: &L) -> bool {
     match (serde_json::to_value(wanted), serde_json::to_value(live)) {
         (Ok(wanted), Ok(live)) => value_is_in(&wanted, &live),
         _ => false,

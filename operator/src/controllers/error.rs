@@ -4,7 +4,7 @@ use crate::{agents::LinkError, leader::NotLeader, pki::PkiError, plan::step::Ste
 
 /// Why a pass did not do what was planned. The next one starts from facts again, so nothing is lost.
 #[derive(Debug, thiserror::Error)]
-pub enum PassError {
+pub(super) enum PassError {
     /// Another replica may act.
     #[error(transparent)]
     NotLeader(#[from] NotLeader),
@@ -44,13 +44,13 @@ pub enum PassError {
 impl PassError {
     /// For steps whose object is not there any more.
     #[must_use]
-    pub fn stale(step: &Step, what: impl Into<String>) -> Self {
+    pub(super) fn stale(step: &Step, what: impl Into<String>) -> Self {
         Self::Stale { step: step.kind(), what: what.into() }
     }
 
     /// It passes by itself within moments: read again at once, say nothing.
     #[must_use]
-    pub fn is_momentary(&self) -> bool {
+    pub(super) fn is_momentary(&self) -> bool {
         match self {
             Self::Stale { .. } => true,
             Self::Kube { source, .. } => is_conflict(source),
@@ -62,12 +62,12 @@ impl PassError {
 
 /// The object was changed, made or deleted by somebody else meanwhile.
 #[must_use]
-pub fn is_conflict(error: &kube::Error) -> bool {
+pub(super) fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409)
 }
 
 /// There is no such object.
 #[must_use]
-pub fn is_not_found(error: &kube::Error) -> bool {
+pub(super) fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }

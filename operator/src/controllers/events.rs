@@ -10,14 +10,14 @@ use super::World;
 use crate::plan::{status, step::Step};
 
 /// Of conditions that changed.
-pub async fn of_conditions(world: &World, cluster: &EtcdCluster, told: &[status::Event]) {
+pub(super) async fn of_conditions(world: &World, cluster: &EtcdCluster, told: &[status::Event]) {
     for event in told {
         publish(world, cluster, event.warning, &event.reason, &event.note, "Observe").await;
     }
 }
 
 /// Of steps that were carried out.
-pub async fn of_steps(world: &World, cluster: &EtcdCluster, done: &[Step]) {
+pub(super) async fn of_steps(world: &World, cluster: &EtcdCluster, done: &[Step]) {
     for step in done {
         let (reason, note) = match step {
             Step::RecordSeed { seed } => ("SeedChosen", format!("{} starts the cluster", seed.member)),

@@ -32,10 +32,10 @@ mod orders;
 mod pods;
 mod records;
 
-pub use members::release;
+pub(super) use members::release;
 
 /// What carrying out needs.
-pub struct Executor<'w> {
+pub(super) struct Executor<'w> {
     world: &'w World,
     key: &'w ClusterKey,
     apis: Apis,
@@ -49,7 +49,7 @@ pub struct Executor<'w> {
 
 /// What came of a plan.
 #[derive(Debug)]
-pub struct Outcome {
+pub(super) struct Outcome {
     /// Steps done, in the order in which they were.
     pub done: Vec<Step>,
     /// The first failure of each chain that failed.
@@ -64,7 +64,7 @@ pub struct Outcome {
 
 impl<'w> Executor<'w> {
     /// For one pass.
-    pub fn new(world: &'w World, key: &'w ClusterKey, facts: &'w Facts, objects: &Objects, memory: Memory) -> Self {
+    pub(super) fn new(world: &'w World, key: &'w ClusterKey, facts: &'w Facts, objects: &Objects, memory: Memory) -> Self {
         Self {
             world,
             key,
@@ -79,7 +79,7 @@ impl<'w> Executor<'w> {
     }
 
     /// All chains at once, the steps of each in order.
-    pub async fn run(self, plan: &Plan) -> Outcome {
+    pub(super) async fn run(self, plan: &Plan) -> Outcome {
         let results = join_all(plan.chains.iter().map(|chain| self.chain(chain))).await;
         let mut done = Vec::new();
         let mut failures = Vec::new();

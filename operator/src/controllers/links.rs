@@ -26,7 +26,7 @@ const ORDER_DEADLINE: Duration = Duration::from_secs(2);
 const STATUS_DEADLINE: Duration = Duration::from_millis(1000);
 
 /// Keeps the link of one member, and says how it is.
-pub fn fact(world: &World, cluster: &ClusterKey, object: &EtcdCluster, member: &Item<EtcdMember>, pod: &PodFact) -> Link {
+pub(super) fn fact(world: &World, cluster: &ClusterKey, object: &EtcdCluster, member: &Item<EtcdMember>, pod: &PodFact) -> Link {
     let key = MemberKey { namespace: cluster.namespace.clone(), name: member.name.clone() };
     let links = &world.operator.links;
     let target = pod.ours().filter(|pod| pod.has_agent && !pod.ended).and_then(|pod| {
@@ -56,18 +56,18 @@ pub fn fact(world: &World, cluster: &ClusterKey, object: &EtcdCluster, member: &
 }
 
 /// Ends the links of members that are gone.
-pub fn forget(world: &World, namespace: &str, member: &str) {
+pub(super) fn forget(world: &World, namespace: &str, member: &str) {
     world.operator.links.forget(&MemberKey { namespace: namespace.to_owned(), name: member.to_owned() });
 }
 
 /// A report, read now.
-pub async fn status(world: &World, member: &MemberKey) -> Result<(Report, Timestamp), PassError> {
+pub(super) async fn status(world: &World, member: &MemberKey) -> Result<(Report, Timestamp), PassError> {
     let received = world.operator.links.status(member, STATUS_DEADLINE).await?;
     Ok((Report::from(&*received.report), received.at))
 }
 
 /// Sends an order; `Ok`: the agent has recorded it.
-pub async fn direct(world: &World, namespace: &str, member: &str, directive: Directive) -> Result<(), PassError> {
+pub(super) async fn direct(world: &World, namespace: &str, member: &str, directive: Directive) -> Result<(), PassError> {
     let key = MemberKey { namespace: namespace.to_owned(), name: member.to_owned() };
     world.operator.links.direct(&key, directive, ORDER_DEADLINE).await?;
     Ok(())

@@ -8,7 +8,7 @@ use crate::plan::facts::{Refusal, Sent};
 
 /// Memory of one cluster.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub(super) struct Memory {
     /// Secrets with agents' certificates that were found good: by member UID, with the CAs they were issued under and
     /// when to look again.
     pub identities: HashMap<String, (String, Timestamp)>,
@@ -35,14 +35,14 @@ const LONGEST: Duration = Duration::from_secs(30);
 
 impl Memory {
     /// A pass failed: how long to wait, twice as long each time.
-    pub fn back_off(&mut self) -> Duration {
+    pub(super) fn back_off(&mut self) -> Duration {
         let wait = FIRST.saturating_mul(1 << self.failures.min(10)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
         wait
     }
 
     /// A pass went well.
-    pub fn succeeded(&mut self) {
+    pub(super) fn succeeded(&mut self) {
         self.failures = 0;
         self.said = None;
     }

@@ -10,7 +10,7 @@ use std::{
 
 /// Namespace and name of an `EtcdCluster`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClusterKey {
+pub(super) struct ClusterKey {
     /// The namespace.
     pub namespace: String,
     /// The name.
@@ -25,7 +25,7 @@ impl std::fmt::Display for ClusterKey {
 
 /// One object: which cluster it belongs to, and what is kept of it.
 #[derive(Clone, Debug)]
-pub struct Item<T> {
+pub(super) struct Item<T> {
     /// Its cluster.
     pub cluster: ClusterKey,
     /// Its name.
@@ -40,7 +40,7 @@ pub struct Item<T> {
 
 /// All objects of one kind.
 #[derive(Debug)]
-pub struct Mirror<T> {
+pub(super) struct Mirror<T> {
     inner: RwLock<Inner<T>>,
 }
 
@@ -63,7 +63,7 @@ impl<T> Default for Mirror<T> {
 
 impl<T> Mirror<T> {
     /// Takes an object in, unless a newer state of it is here or it is known to be gone. True: it was news.
-    pub fn put(&self, item: Item<T>) -> bool {
+    pub(super) fn put(&self, item: Item<T>) -> bool {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         if inner.gone_set.contains(&item.uid) {
             return false;
@@ -79,7 +79,7 @@ impl<T> Mirror<T> {
     }
 
     /// The watch has told that the object is gone.
-    pub fn remove(&self, cluster: &ClusterKey, name: &str, uid: &str) {
+    pub(super) fn remove(&self, cluster: &ClusterKey, name: &str, uid: &str) {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         inner.remember(uid);
         let Some(objects) = inner.clusters.get_mut(cluster) else { return };
@@ -92,7 +92,7 @@ impl<T> Mirror<T> {
     }
 
     /// A fresh listing of everything. Returns the clusters that something was or is known of.
-    pub fn replace(&self, items: Vec<Item<T>>) -> HashSet<ClusterKey> {
+    pub(super) fn replace(&self, items: Vec<Item<T>>) -> HashSet<ClusterKey> {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         let mut touched: HashSet<ClusterKey> = inner.clusters.keys().cloned().collect();
         let mut clusters: HashMap<ClusterKey, BTreeMap<String, Item<T>>> = HashMap::new();
@@ -107,7 +107,7 @@ impl<T> Mirror<T> {
     }
 
     /// The objects of a cluster, by name.
-    pub fn of(&self, cluster: &ClusterKey) -> Vec<Item<T>>
+    pub(super) fn of(&self, cluster: &ClusterKey) -> Vec<Item<T>>
     where
         Item<T>: Clone,
     {
@@ -116,13 +116,13 @@ impl<T> Mirror<T> {
     }
 
     /// One object of a cluster.
-    pub fn get(&self, cluster: &ClusterKey, name: &str) -> Option<Arc<T>> {
+    pub(super) fn get(&self, cluster: &ClusterKey, name: &str) -> Option<Arc<T>> {
         let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
         inner.clusters.get(cluster)?.get(name).map(|item| Arc::clone(&item.value))
     }
 
     /// Every cluster that something is known of.
-    pub fn clusters(&self) -> Vec<ClusterKey> {
+    pub(super) fn clusters(&self) -> Vec<ClusterKey> {
         let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
         inner.clusters.keys().cloned().collect()
     }

@@ -41,7 +41,7 @@ const LIST_DEADLINE: Duration = Duration::from_millis(1500);
 
 /// The objects that a pass works on, as they were when it began.
 #[derive(Clone, Debug)]
-pub struct Objects {
+pub(super) struct Objects {
     /// The cluster.
     pub cluster: Arc<EtcdCluster>,
     /// Its own members.
@@ -51,7 +51,7 @@ pub struct Objects {
 impl Objects {
     /// The member objects that this very cluster object owns; those of a former one of the same name are not ours.
     #[must_use]
-    pub fn read(cache: &Cache, key: &ClusterKey, cluster: Arc<EtcdCluster>) -> Self {
+    pub(super) fn read(cache: &Cache, key: &ClusterKey, cluster: Arc<EtcdCluster>) -> Self {
         let uid = cluster.uid().unwrap_or_default();
         let members = cache
             .members
@@ -64,7 +64,7 @@ impl Objects {
 }
 
 /// Facts from the mirrors, the links and the memory of this process: nothing is asked of anybody.
-pub fn local(world: &World, key: &ClusterKey, objects: &Objects, memory: &Memory, now: Timestamp) -> Facts {
+pub(super) fn local(world: &World, key: &ClusterKey, objects: &Objects, memory: &Memory, now: Timestamp) -> Facts {
     let cluster = &objects.cluster;
     let members = objects.members.iter().map(|member| member_facts(world, key, cluster, member, memory, now)).collect();
     Facts {
@@ -231,7 +231,7 @@ fn budget(cache: &Cache, key: &ClusterKey, cluster: &EtcdCluster) -> Budget {
 
 /// Reads again what must be fresh for the decision at hand: indexes of learners and of the leader, and the word of
 /// members that contradict each other. Then etcd's own list.
-pub async fn remote(world: &World, facts: &mut Facts) {
+pub(super) async fn remote(world: &World, facts: &mut Facts) {
     if facts.cluster.record.cluster_id.is_none() || facts.cluster.ending || facts.cluster.hands_off {
         return;
     }
@@ -317,7 +317,7 @@ async fn member_list(facts: &Facts) -> Fact<MemberList> {
 
 /// The client port of a member by its Pod's address: no name has to be resolved for it.
 #[must_use]
-pub fn client_url(member: &Member) -> Option<String> {
+pub(super) fn client_url(member: &Member) -> Option<String> {
     let ip = member.pod.ours()?.ip.as_deref()?;
     let port = proto::pod::CLIENT_PORT;
     Some(if ip.contains(':') { format!("http://[{ip}]:{port}") } else { format!("http://{ip}:{port}") })

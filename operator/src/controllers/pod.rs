@@ -12,7 +12,7 @@ const AGENT_CONTAINER: &str = "agent";
 
 /// The fact. `None` for an object that no API server has seen.
 #[must_use]
-pub fn fact(pod: &Pod) -> Option<facts::Pod> {
+pub(super) fn fact(pod: &Pod) -> Option<facts::Pod> {
     let spec = pod.spec.as_ref()?;
     let status = pod.status.as_ref();
     let phase = status.and_then(|status| status.phase.as_deref());

@@ -16,7 +16,7 @@ const BURST: Duration = Duration::from_millis(3);
 
 /// Wakes clusters.
 #[derive(Clone, Debug)]
-pub struct Queue {
+pub(super) struct Queue {
     wakes: mpsc::UnboundedSender<Message>,
 }
 
@@ -28,7 +28,7 @@ enum Message {
 
 /// The other end of a [`Queue`].
 #[derive(Debug)]
-pub struct Wakes {
+pub(super) struct Wakes {
     sender: mpsc::UnboundedSender<Message>,
     receiver: mpsc::UnboundedReceiver<Message>,
 }
@@ -42,14 +42,14 @@ struct State {
 
 /// A queue and its other end.
 #[must_use]
-pub fn queue() -> (Queue, Wakes) {
+pub(super) fn queue() -> (Queue, Wakes) {
     let (sender, receiver) = mpsc::unbounded_channel();
     (Queue { wakes: sender.clone() }, Wakes { sender, receiver })
 }
 
 impl Queue {
     /// Something about this cluster has changed.
-    pub fn wake(&self, cluster: ClusterKey) {
+    pub(super) fn wake(&self, cluster: ClusterKey) {
         // The receiver is gone only while the process ends.
         let _ = self.wakes.send(Message::Wake(cluster));
     }
@@ -73,7 +73,7 @@ const AFTER_PANIC: Duration = Duration::from_secs(10);
 
 /// Runs `pass` for each cluster that is woken or due, until the future is dropped. A pass says after how long its
 /// cluster is looked at again at the latest; `None`: not before it is woken.
-pub async fn run<F, P>(mut wakes: Wakes, pass: P)
+pub(super) async fn run<F, P>(mut wakes: Wakes, pass: P)
 where
     P: Fn(ClusterKey) -> F,
     F: Future<Output = Option<Duration>> + Send + 'static,

@@ -13,10 +13,10 @@ use super::{
 };
 
 /// Fields of a cluster's status that steps write, with an optimistic lock, before they are acted on.
-pub const CLUSTER_RECORDS: &[&str] = &["clusterToken", "incarnation", "seed", "clusterID", "observed"];
+pub(super) const CLUSTER_RECORDS: &[&str] = &["clusterToken", "incarnation", "seed", "clusterID", "observed"];
 
 /// The same of a member's status.
-pub const MEMBER_RECORDS: &[&str] = &["binding", "directive"];
+pub(super) const MEMBER_RECORDS: &[&str] = &["binding", "directive"];
 
 /// A merge patch that turns `old` into `new`, records left out. `None`: there is nothing to write.
 fn difference<S: Serialize>(old: &S, new: &S, records: &[&str]) -> Option<Value> {
@@ -40,7 +40,7 @@ fn difference<S: Serialize>(old: &S, new: &S, records: &[&str]) -> Option<Value>
 
 /// `new`, with nulls for what `old` has and `new` has not.
 #[must_use]
-pub fn replacing(old: &Value, new: &Value) -> Value {
+pub(super) fn replacing(old: &Value, new: &Value) -> Value {
     removals(Some(old), new)
 }
 
@@ -59,7 +59,7 @@ fn removals(old: Option<&Value>, new: &Value) -> Value {
 }
 
 /// Writes a status where it differs; the answer is the object after it.
-pub async fn write<K, S>(
+pub(super) async fn write<K, S>(
     api: &Api<K>,
     name: &str,
     uid: &str,

@@ -33,7 +33,7 @@ const PAGE: u32 = 250;
 const KINDS: usize = 7;
 
 /// Starts all watches. They end with the returned set. The receiver counts kinds that have been listed.
-pub fn start(client: &Client, namespace: Option<&str>, cache: &Arc<Cache>, queue: &Queue) -> (JoinSet<()>, Listed) {
+pub(super) fn start(client: &Client, namespace: Option<&str>, cache: &Arc<Cache>, queue: &Queue) -> (JoinSet<()>, Listed) {
     let (listed, receiver) = watch::channel(HashSet::new());
     let mut tasks = JoinSet::new();
     let ours = watcher::Config::default()
@@ -53,13 +53,13 @@ pub fn start(client: &Client, namespace: Option<&str>, cache: &Arc<Cache>, queue
 
 /// Which kinds have been listed at least once.
 #[derive(Clone, Debug)]
-pub struct Listed {
+pub(super) struct Listed {
     receiver: watch::Receiver<HashSet<&'static str>>,
 }
 
 impl Listed {
     /// Waits until every kind has been listed: before, an absence means nothing.
-    pub async fn all(&mut self) {
+    pub(super) async fn all(&mut self) {
         // The sender lives as long as the watches do.
         let _ = self.receiver.wait_for(|kinds| kinds.len() == KINDS).await;
     }
@@ -111,7 +111,7 @@ impl Start<'_> {
 }
 
 /// A kind that is watched, and what is kept of it.
-pub trait Watched {
+pub(super) trait Watched {
     /// What is kept.
     type Kept: Send + Sync + 'static;
     /// Its name.

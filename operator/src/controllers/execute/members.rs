@@ -99,7 +99,7 @@ impl Executor<'_> {
 }
 
 /// Takes our finalizer off a member.
-pub async fn release(apis: &super::Apis, member: &crds::EtcdMember) -> Result<(), PassError> {
+pub(in crate::controllers) async fn release(apis: &super::Apis, member: &crds::EtcdMember) -> Result<(), PassError> {
     let left: Vec<&String> =
         member.finalizers().iter().filter(|finalizer| *finalizer != annotations::MEMBER_FINALIZER).collect();
     let patch = json!({"metadata": {
