@@ -199,21 +199,23 @@ pub async fn run(folder: Folder, config: Config) -> Result<()> {
             folder.path().display()
         );
     };
+    let progress = Progress::stdout(&folder.log("guard"))?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let tied = config.lifetime == Lifetime::Owner;
     let result = tokio::select! {
-        result = live(&folder, &config) => result,
+        result = live(&folder, &config, &progress) => result,
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
         gone = owner_gone(), if tied => gone,
     };
     // Dropping the future above has sent the machine its end; this waits for it.
     clear(&folder)?;
-    match result {
+    match &result {
         Ok(()) => remove_folder(&folder)?,
         // The logs are for whoever looks into it.
-        Err(_) => {
+        Err(error) => {
+            progress.say(&format!("failed: {error:#}"));
             for entry in fs::read_dir(folder.path())? {
                 let entry = entry?;
                 if entry.file_name() != "logs" && entry.file_name() != "lock" {
@@ -237,18 +239,8 @@ async fn owner_gone() -> Result<()> {
     Ok(())
 }
 
-async fn live(folder: &Folder, config: &Config) -> Result<()> {
-    let progress = Progress::stdout(&folder.log("guard"))?;
-    clear(folder)?;
-    for entry in fs::read_dir(folder.path())? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            fs::remove_dir_all(entry.path())?;
-        } else if entry.file_name() != "lock" {
-            fs::remove_file(entry.path())?;
-        }
-    }
-    prepare(folder, config, &progress)?;
+async fn live(folder: &Folder, config: &Config, progress: &Progress) -> Result<()> {
+    prepare(folder, config, progress)?;
 
     let mut machine = start_machine(folder)?;
     let mut lines = BufReader::new(machine.stdout.take().context("the machine has no output")?).lines();
@@ -283,7 +275,6 @@ async fn live(folder: &Folder, config: &Config) -> Result<()> {
 pub(super) const UP: &str = "up";
 
 fn prepare(folder: &Folder, config: &Config, progress: &Progress) -> Result<()> {
-    fs::create_dir_all(folder.join("logs"))?;
     for mount_point in ["/var/lib/kubelet", "/var/lib/cni"] {
         fs::create_dir_all(mount_point)?;
     }

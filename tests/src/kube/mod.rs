@@ -166,6 +166,8 @@ impl LocalKube {
         let progress = Progress::stderr();
         // Here rather than in the guard, so that a build ends when its caller is interrupted.
         Binaries::build(&progress)?;
+        fs::create_dir_all(folder.join("logs"))?;
+        let log = File::options().create(true).append(true).open(folder.log("guard"))?;
         let mut guard = Command::new(program()?)
             .args(["guard", "--folder"])
             .arg(folder.path())
@@ -176,6 +178,8 @@ impl LocalKube {
                 Stdio::null()
             })
             .stdout(Stdio::piped())
+            // Not the caller's: whoever reads that to its end would wait for the end of the cluster.
+            .stderr(log)
             .spawn()
             .context("cannot start the cluster's guard")?;
         let output = guard.stdout.take().context("the guard has no output")?;
