@@ -1,4 +1,4 @@
-//! What is applied to a new cluster: the StorageClass and the DNS server.
+//! What is applied to a new cluster: the `StorageClass` and the DNS server.
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Node};

@@ -42,7 +42,7 @@ pub(super) fn start(config: &Path, log: &Path) -> Result<Child> {
         .stderr(log_file)
         .spawn()
         .context("cannot start containerd; install it")?;
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while UnixStream::connect(SOCKET).is_err() {
         if let Some(status) = child.try_wait()? {
             bail!("containerd ended at its start ({status}); see {}", log.display());

@@ -27,7 +27,7 @@ pub(super) enum Request {
     Reconnect(u8),
     /// The image of an archive goes to all nodes that are on.
     LoadImage(PathBuf),
-    /// The disk under this PersistentVolume is replaced by an empty one.
+    /// The disk under this `PersistentVolume` is replaced by an empty one.
     LoseVolume(String),
     /// A program of the control plane stops where it is, as if its machine hung.
     Freeze(String),

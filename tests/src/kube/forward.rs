@@ -55,6 +55,7 @@ impl Forward {
     }
 
     /// Where to connect to on the host.
+    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }

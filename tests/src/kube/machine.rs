@@ -84,8 +84,8 @@ fn prepare_mounts(folder: &Folder) -> Result<()> {
 
 impl Machine {
     async fn start(self: Arc<Self>) -> Result<()> {
-        self.keep_running(control_plane::etcd(&self.folder))?;
-        self.keep_running(control_plane::api_server(&self.folder, &self.config))?;
+        self.keep_running(&control_plane::etcd(&self.folder))?;
+        self.keep_running(&control_plane::api_server(&self.folder, &self.config))?;
         for n in 1..=self.config.nodes {
             self.power_on(n).await?;
         }
@@ -97,8 +97,8 @@ impl Machine {
         .await?;
         println!("the API server answers");
         fs::write(self.folder.join("api-ready"), "")?;
-        self.keep_running(control_plane::controllers(&self.folder, &self.config))?;
-        self.keep_running(control_plane::scheduler(&self.folder))?;
+        self.keep_running(&control_plane::controllers(&self.folder, &self.config))?;
+        self.keep_running(&control_plane::scheduler(&self.folder))?;
         eventually("the cluster's add-ons", &self.folder, async || {
             addons::apply(&client, self.config.nodes).await
         })
@@ -115,7 +115,7 @@ impl Machine {
     }
 
     /// Starts a program of the control plane, and again when it ends, as a kubelet does with static Pods.
-    fn keep_running(self: &Arc<Self>, program: Program) -> Result<()> {
+    fn keep_running(self: &Arc<Self>, program: &Program) -> Result<()> {
         let log = fs::File::options()
             .create(true)
             .append(true)
@@ -126,19 +126,19 @@ impl Machine {
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log);
-        let machine = self.clone();
+        let (machine, name) = (self.clone(), program.name);
         tokio::spawn(async move {
             loop {
                 match command.spawn() {
                     Ok(mut child) => {
                         if let Some(pid) = child.id() {
                             let mut running = machine.control_plane.lock().unwrap_or_else(PoisonError::into_inner);
-                            running.insert(program.name, pid);
+                            running.insert(name, pid);
                         }
                         let status = child.wait().await;
-                        println!("{} ended ({status:?}); starting it again", program.name);
+                        println!("{name} ended ({status:?}); starting it again");
                     }
-                    Err(error) => println!("cannot start {}: {error}", program.name),
+                    Err(error) => println!("cannot start {name}: {error}"),
                 }
                 sleep(Duration::from_secs(1)).await;
             }
@@ -299,7 +299,7 @@ async fn eventually<F: Future<Output = Result<()>>>(
     folder: &Folder,
     attempt: impl Fn() -> F,
 ) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_mins(2);
     loop {
         // A request to a server that has just begun to listen can hang.
         let error = match timeout(Duration::from_secs(5), attempt()).await {

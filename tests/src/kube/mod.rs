@@ -86,6 +86,7 @@ pub enum Lifetime {
 
 impl Config {
     /// One node, the usual timings, and an end with this process.
+    #[must_use]
     pub fn new(name: &str) -> Self {
         Self {
             name: name.into(),
@@ -102,6 +103,7 @@ pub struct Progress(Arc<dyn Fn(&str) + Send + Sync>);
 
 impl Progress {
     /// To standard error.
+    #[must_use]
     pub fn stderr() -> Self {
         Self(Arc::new(|line| {
             let _ = writeln!(std::io::stderr(), "{line}");
@@ -243,16 +245,19 @@ impl LocalKube {
     }
 
     /// Where its files are.
+    #[must_use]
     pub fn folder(&self) -> &Folder {
         &self.folder
     }
 
     /// How many nodes it has, on or off.
+    #[must_use]
     pub fn nodes(&self) -> u8 {
         self.nodes
     }
 
     /// The administrator's kubeconfig, for any process of this machine.
+    #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.kubeconfig()
     }
@@ -263,6 +268,7 @@ impl LocalKube {
     }
 
     /// `kubectl`, to be given its arguments.
+    #[must_use]
     pub fn kubectl(&self) -> Command {
         let mut kubectl = Command::new(self.folder.bin("kubectl"));
         kubectl.env("KUBECONFIG", self.kubeconfig());
@@ -294,7 +300,7 @@ impl LocalKube {
         self.request(Request::Reconnect(n)).await
     }
 
-    /// An empty disk takes the place of the one under this PersistentVolume. For volumes that no Pod uses at the time.
+    /// An empty disk takes the place of the one under this `PersistentVolume`. For volumes that no Pod uses at the time.
     pub async fn lose_volume(&self, volume: &str) -> Result<()> {
         self.request(Request::LoseVolume(volume.into())).await
     }
@@ -324,7 +330,9 @@ impl LocalKube {
         command
     }
 
-    fn namespace(&self, place: Place) -> PathBuf {
+    /// The network namespace of a place, as a path of the host.
+    #[must_use]
+    pub fn namespace(&self, place: Place) -> PathBuf {
         match place {
             Place::ControlPlane => format!("/proc/{}/ns/net", self.machine).into(),
             Place::Node(n) => format!("/proc/{}/root{}", self.machine, network::node_namespace(n).display()).into(),
@@ -333,7 +341,7 @@ impl LocalKube {
 
     async fn request(&self, request: Request) -> Result<()> {
         // Imports of large images on a busy machine take longest.
-        tokio::time::timeout(Duration::from_secs(120), control::send(self.machine, &request))
+        tokio::time::timeout(Duration::from_mins(2), control::send(self.machine, &request))
             .await
             .with_context(|| format!("{request:?} was not done after 120 s"))?
     }

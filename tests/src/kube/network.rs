@@ -14,11 +14,11 @@ use anyhow::{Context, Result, bail};
 
 /// The API server and the gateway of the nodes.
 pub(super) const CONTROL_PLANE: &str = "10.98.0.1";
-/// The ClusterIP of the Service `kubernetes`.
+/// The `ClusterIP` of the Service `kubernetes`.
 pub(super) const KUBERNETES_SERVICE: &str = "10.95.0.1";
-/// The ClusterIP of the DNS server.
+/// The `ClusterIP` of the DNS server.
 pub(super) const DNS_SERVICE: &str = "10.95.0.10";
-/// Where ClusterIPs are taken from.
+/// Where `ClusterIP`s are taken from.
 pub(super) const SERVICES: &str = "10.95.0.0/16";
 /// Where the nodes' Pod ranges are taken from.
 pub(super) const PODS: &str = "10.243.0.0/16";
@@ -38,6 +38,7 @@ pub(super) fn pod_range(n: u8) -> String {
 }
 
 /// The name of node `n`, of its network namespace and of its cable.
+#[must_use]
 pub fn node_name(n: u8) -> String {
     format!("n{n}")
 }
@@ -53,7 +54,7 @@ pub(super) fn create_control_plane(nodes: u8) -> Result<()> {
         "link set lo up\nlink add {BRIDGE} type bridge\naddr add {CONTROL_PLANE}/24 dev {BRIDGE}\nlink set {BRIDGE} up\n"
     );
     for n in 1..=nodes {
-        script.push_str(&format!("route add {} via {}\n", pod_range(n), node_address(n)));
+        script += &route(n);
     }
     ip(&[], &script)?;
     // Here the bridge is a plain switch; its frames are none of this namespace's packet filter.
@@ -74,9 +75,13 @@ pub(super) fn create_node(n: u8, nodes: u8) -> Result<()> {
         node_address(n)
     );
     for other in (1..=nodes).filter(|other| *other != n) {
-        script.push_str(&format!("route add {} via {}\n", pod_range(other), node_address(other)));
+        script += &route(other);
     }
     ip(&["-n", &name], &script)
+}
+
+fn route(n: u8) -> String {
+    format!("route add {} via {}\n", pod_range(n), node_address(n))
 }
 
 /// Removes node `n`'s namespace; the cable goes at once, the rest when no process is left in it.

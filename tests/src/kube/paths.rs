@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
 /// The root of the project's work tree.
+#[must_use]
 pub fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("..")
@@ -51,6 +52,7 @@ impl Folder {
     }
 
     /// Its absolute path.
+    #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -61,41 +63,49 @@ impl Folder {
     }
 
     /// The administrator's kubeconfig, for processes of the host.
+    #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.join("kubeconfig")
     }
 
     /// The administrator's kubeconfig, for processes in the cluster's own networks.
+    #[must_use]
     pub fn inner_kubeconfig(&self) -> PathBuf {
         self.join("inner.kubeconfig")
     }
 
     /// A certificate or key.
+    #[must_use]
     pub fn pki(&self, file: &str) -> PathBuf {
         self.join("pki").join(file)
     }
 
     /// The log of one program.
+    #[must_use]
     pub fn log(&self, program: &str) -> PathBuf {
         self.join("logs").join(format!("{program}.log"))
     }
 
     /// What node `n` keeps on its disk.
+    #[must_use]
     pub fn node(&self, n: u8) -> PathBuf {
         self.join(format!("n{n}"))
     }
 
     /// The volumes of all nodes; see `volumes`.
+    #[must_use]
     pub fn volumes(&self) -> PathBuf {
         self.join("pv")
     }
 
     /// Programs of the cluster, by their names.
+    #[must_use]
     pub fn bin(&self, program: &str) -> PathBuf {
         self.join("bin").join(program)
     }
 
     /// Who tells this cluster's cgroups from those of a cluster with the same name in another work tree.
+    #[must_use]
     pub fn id(&self) -> String {
         let name = self.0.file_name().unwrap_or_default().to_string_lossy();
         format!(

@@ -1,4 +1,4 @@
-//! The StorageClass `local`: a volume is a tmpfs of exactly the size asked for, on the node that its Pod was scheduled to.
+//! The `StorageClass` `local`: a volume is a tmpfs of exactly the size asked for, on the node that its Pod was scheduled to.
 //!
 //! The machine makes and holds the mounts, so a volume outlives its node's power failure, as a disk does.
 
@@ -66,6 +66,8 @@ impl std::fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
+// The controller hands it over as it is.
+#[allow(clippy::needless_pass_by_value)]
 fn again_soon<K: ResourceExt>(object: Arc<K>, error: &Failed, _: Arc<Provisioner>) -> Action {
     eprintln!("volume provisioner: {}: {error}", object.name_any());
     Action::requeue(Duration::from_millis(500))
