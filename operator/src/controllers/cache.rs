@@ -98,14 +98,14 @@ pub(super) fn member(mut object: EtcdMember) -> Option<Item<EtcdMember>> {
 
 /// A Pod.
 #[must_use]
-pub(super) fn pod(object: Pod) -> Option<Item<PodInfo>> {
-    let info = PodInfo { owners: object.metadata.owner_references.clone().unwrap_or_default(), pod: super::pod::fact(&object)? };
+pub(super) fn pod(object: &Pod) -> Option<Item<PodInfo>> {
+    let info = PodInfo { owners: object.metadata.owner_references.clone().unwrap_or_default(), pod: super::pod::fact(object)? };
     keep(&object.metadata, cluster_of(&object.metadata), info)
 }
 
 /// A claim.
 #[must_use]
-pub(super) fn claim(object: PartialObjectMeta<PersistentVolumeClaim>) -> Option<Item<ClaimInfo>> {
+pub(super) fn claim(object: &PartialObjectMeta<PersistentVolumeClaim>) -> Option<Item<ClaimInfo>> {
     claim_meta(&object.metadata)
 }
 

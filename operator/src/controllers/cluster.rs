@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// A look without any reason: everything that matters wakes a cluster by itself.
-const SAFETY_NET: Duration = Duration::from_secs(300);
+const SAFETY_NET: Duration = Duration::from_mins(5);
 /// After this many passes in a row that did something, the next one waits: a defect must not load the API server.
 const BUSY: u32 = 60;
 /// How long it waits then.
@@ -76,7 +76,7 @@ async fn living(world: &World, key: &ClusterKey, objects: Objects) -> Duration {
 /// Reports, remembers, and says when to look again.
 async fn finish(world: &World, key: &ClusterKey, facts: &Facts, plan: &Plan, outcome: Outcome) -> Duration {
     let Outcome { done, failures, mut memory, cluster, members } = outcome;
-    events::of_steps(world, &cluster, &done).await;
+    events::of_steps(world, &cluster, &done);
     let acted = done.iter().any(|step| !matches!(step, Step::Nudge { .. }));
     memory.busy = if acted { memory.busy.saturating_add(1) } else { 0 };
     // The next pass follows at once and reports what the steps have led to; reporting in between would only delay it.
@@ -127,7 +127,7 @@ async fn tell(
         if let Some(item) = answer.and_then(cache::cluster) {
             world.cache.clusters.put(item);
         }
-        events::of_conditions(world, cluster, &told).await;
+        events::of_conditions(world, cluster, &told);
         Ok(())
     };
     let of_members = join_all(view.members.iter().filter(|member| !facts.cluster.ending || !member.fact.deleting).map(

@@ -10,14 +10,14 @@ use super::World;
 use crate::plan::{status, step::Step};
 
 /// Of conditions that changed.
-pub(super) async fn of_conditions(world: &World, cluster: &EtcdCluster, told: &[status::Event]) {
+pub(super) fn of_conditions(world: &World, cluster: &EtcdCluster, told: &[status::Event]) {
     for event in told {
-        publish(world, cluster, event.warning, &event.reason, &event.note, "Observe").await;
+        publish(world, cluster, event.warning, &event.reason, &event.note, "Observe");
     }
 }
 
 /// Of steps that were carried out.
-pub(super) async fn of_steps(world: &World, cluster: &EtcdCluster, done: &[Step]) {
+pub(super) fn of_steps(world: &World, cluster: &EtcdCluster, done: &[Step]) {
     for step in done {
         let (reason, note) = match step {
             Step::RecordSeed { seed } => ("SeedChosen", format!("{} starts the cluster", seed.member)),
@@ -50,11 +50,11 @@ pub(super) async fn of_steps(world: &World, cluster: &EtcdCluster, done: &[Step]
             | Step::Direct { .. }
             | Step::Nudge { .. } => continue,
         };
-        publish(world, cluster, false, reason, &note, step.kind()).await;
+        publish(world, cluster, false, reason, &note, step.kind());
     }
 }
 
-async fn publish(world: &World, cluster: &EtcdCluster, warning: bool, reason: &str, note: &str, action: &str) {
+fn publish(world: &World, cluster: &EtcdCluster, warning: bool, reason: &str, note: &str, action: &str) {
     let event = Event {
         type_: if warning { EventType::Warning } else { EventType::Normal },
         reason: reason.to_owned(),

@@ -23,7 +23,7 @@ use crate::{
 /// Longest wait for an agent's answer to an order.
 const ORDER_DEADLINE: Duration = Duration::from_secs(2);
 /// Longest wait for a fresh report.
-const STATUS_DEADLINE: Duration = Duration::from_millis(1000);
+const STATUS_DEADLINE: Duration = Duration::from_secs(1);
 
 /// Keeps the link of one member, and says how it is.
 pub(super) fn fact(world: &World, cluster: &ClusterKey, object: &EtcdCluster, member: &Item<EtcdMember>, pod: &PodFact) -> Link {

@@ -59,7 +59,7 @@ fn trouble(pod: &Pod) -> Option<Trouble> {
         .iter()
         .flatten()
         .chain(status.container_statuses.iter().flatten());
-    all.filter_map(waiting).next()
+    all.into_iter().find_map(waiting)
 }
 
 fn waiting(status: &ContainerStatus) -> Option<Trouble> {

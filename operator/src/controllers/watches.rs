@@ -43,11 +43,11 @@ pub(super) fn start(client: &Client, namespace: Option<&str>, cache: &Arc<Cache>
     let start = Start { client, namespace, cache, queue, listed: &listed };
     start.full::<EtcdCluster>(&mut tasks, all.clone(), |cache| &cache.clusters, cache::cluster);
     start.full::<EtcdMember>(&mut tasks, all, |cache| &cache.members, cache::member);
-    start.full::<Pod>(&mut tasks, ours.clone(), |cache| &cache.pods, cache::pod);
+    start.full::<Pod>(&mut tasks, ours.clone(), |cache| &cache.pods, |pod| cache::pod(&pod));
     start.full::<Service>(&mut tasks, ours.clone(), |cache| &cache.services, cache::service);
     start.full::<PodDisruptionBudget>(&mut tasks, ours.clone(), |cache| &cache.budgets, cache::budget);
     start.full::<EndpointSlice>(&mut tasks, ours.clone(), |cache| &cache.names, cache::names);
-    start.full::<Claim>(&mut tasks, ours, |cache| &cache.claims, cache::claim);
+    start.full::<Claim>(&mut tasks, ours, |cache| &cache.claims, |claim| cache::claim(&claim));
     (tasks, Listed { receiver })
 }
 
@@ -174,7 +174,9 @@ impl<T> Sink<T> {
             Event::InitDone => {
                 let touched = (self.mirror)(&self.cache).replace(std::mem::take(&mut self.listing));
                 self.listed.send_if_modified(|kinds| kinds.insert(self.kind));
-                touched.into_iter().for_each(|cluster| self.queue.wake(cluster));
+                for cluster in touched {
+                    self.queue.wake(cluster);
+                }
             }
             Event::Apply(object) => {
                 let Some(item) = convert(object) else { return };

@@ -217,6 +217,7 @@ pub struct Seed {
 }
 
 /// An `EtcdMember` and what is under it.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own, as the API gives it")]
 #[derive(Clone, Debug)]
 pub struct Member {
     /// Its name; also of its Pod and in etcd.
@@ -328,6 +329,7 @@ impl PodFact {
 }
 
 /// Our Pod of a member.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own, as the API gives it")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     /// Its UID.

@@ -37,7 +37,9 @@ impl Executor<'_> {
             .map(ResourceExt::name_any)
             .collect();
         if !known.iter().eq(ours.iter()) && ours != known.iter().cloned().collect() {
-            live.items.into_iter().for_each(|member| self.took_member(member));
+            for member in live.items {
+                self.took_member(member);
+            }
             return Err(PassError::stale(step, "other members exist than were known"));
         }
         let name = ClusterName::new(self.key.name.clone()).map_err(|error| PassError::stale(step, error.to_string()))?;
@@ -52,7 +54,9 @@ impl Executor<'_> {
             (0..count).map(|_| call("creating a member", self.apis.members.create(&params, &object))),
         )
         .await?;
-        made.into_iter().for_each(|member| self.took_member(member));
+        for member in made {
+            self.took_member(member);
+        }
         Ok(())
     }
 

@@ -45,7 +45,7 @@ impl Executor<'_> {
             Ok(object) => object,
             Err(error) => return Err(taken(step, error)),
         };
-        if let Some(item) = cache::pod(object) {
+        if let Some(item) = cache::pod(&object) {
             self.world.cache.pods.put(item);
         }
         Ok(())
@@ -54,7 +54,7 @@ impl Executor<'_> {
     pub(super) async fn delete_pod(&self, name: &str, uid: &str) -> Result<(), PassError> {
         match call("deleting a Pod", self.apis.pods.delete(name, &with_uid(uid))).await {
             Ok(answer) => {
-                if let Some(item) = answer.left().and_then(cache::pod) {
+                if let Some(item) = answer.left().as_ref().and_then(cache::pod) {
                     self.world.cache.pods.put(item);
                 }
                 Ok(())
@@ -84,7 +84,7 @@ impl Executor<'_> {
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
         match call(act, self.apis.pods.patch(name, &params, &patch)).await {
             Ok(object) => {
-                if let Some(item) = cache::pod(object) {
+                if let Some(item) = cache::pod(&object) {
                     self.world.cache.pods.put(item);
                 }
                 Ok(())

@@ -30,7 +30,7 @@ impl Executor<'_> {
         self.cluster_record(json!({
             "clusterToken": token,
             "incarnation": incarnation,
-            "observed": replacing(&self.cluster().status.as_ref().and_then(|status| status.observed.clone()), &observed),
+            "observed": replacing(self.cluster().status.as_ref().and_then(|status| status.observed.as_ref()), &observed),
             "progressDeadline": Time(deadline),
         }))
         .await
@@ -50,7 +50,7 @@ impl Executor<'_> {
 
     async fn cluster_record(&self, status: Value) -> Result<(), PassError> {
         let cluster = self.cluster();
-        let patch = locked(&cluster.metadata, status);
+        let patch = locked(&cluster.metadata, &status);
         let object = call(
             "recording a decision in the cluster's status",
             self.apis.clusters.patch_status(&cluster.name_any(), &params(), &Patch::Merge(patch)),
@@ -69,7 +69,7 @@ impl Executor<'_> {
         }
         let object = call(
             "recording a decision in a member's status",
-            self.apis.members.patch_status(name, &params(), &Patch::Merge(locked(&member.metadata, status))),
+            self.apis.members.patch_status(name, &params(), &Patch::Merge(locked(&member.metadata, &status))),
         )
         .await?;
         self.took_member(object);
@@ -82,7 +82,7 @@ fn params() -> PatchParams {
 }
 
 /// Refused by the API server when the object has changed since it was read.
-fn locked(metadata: &kube::core::ObjectMeta, status: Value) -> Value {
+fn locked(metadata: &kube::core::ObjectMeta, status: &Value) -> Value {
     json!({
         "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},
         "status": status,
@@ -90,7 +90,7 @@ fn locked(metadata: &kube::core::ObjectMeta, status: Value) -> Value {
 }
 
 /// A merge patch merges objects; what is not in the new target any more must be said to be gone.
-fn replacing<T: serde::Serialize>(old: &Option<T>, new: &T) -> Value {
+fn replacing<T: serde::Serialize>(old: Option<&T>, new: &T) -> Value {
     let old = serde_json::to_value(old).unwrap_or(Value::Null);
     let new = serde_json::to_value(new).unwrap_or(Value::Null);
     crate::controllers::report::replacing(&old, &new)
