@@ -1,5 +1,181 @@
-//! The operator's metrics.
+//! The operator's metrics, in Prometheus' text format.
 
-/// All metric families, registered once.
-#[derive(Debug, Default)]
-pub struct Metrics {}
+use std::{fmt, sync::Arc, time::Duration};
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric},
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::ConstGauge,
+        histogram::{Histogram, exponential_buckets},
+        info::Info,
+    },
+    registry::Registry,
+};
+
+use crate::{agents::Links, leader::Validity, rbac};
+
+/// How something ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[allow(non_camel_case_types, reason = "label values are lower case")]
+enum Outcome {
+    ok,
+    error,
+}
+
+impl From<bool> for Outcome {
+    fn from(ok: bool) -> Self {
+        if ok { Self::ok } else { Self::error }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PassLabels {
+    outcome: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StepLabels {
+    step: &'static str,
+    outcome: Outcome,
+}
+
+/// All metric families of what the controllers do.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    passes: Family<PassLabels, Counter>,
+    pass_seconds: Histogram,
+    steps: Family<StepLabels, Counter>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        // 1 ms to 8 s.
+        let buckets = exponential_buckets(0.001, 2.0, 14);
+        Self {
+            passes: Family::default(),
+            pass_seconds: Histogram::new(buckets),
+            steps: Family::default(),
+        }
+    }
+}
+
+impl Metrics {
+    /// One look at one cluster has ended.
+    pub fn pass(&self, took: Duration, ok: bool) {
+        self.passes.get_or_create(&PassLabels { outcome: ok.into() }).inc();
+        self.pass_seconds.observe(took.as_secs_f64());
+    }
+
+    /// A step of a plan has been carried out, or has failed. `step` is one of a fixed set of names.
+    pub fn step(&self, step: &'static str, ok: bool) {
+        self.steps
+            .get_or_create(&StepLabels {
+                step,
+                outcome: ok.into(),
+            })
+            .inc();
+    }
+}
+
+/// What is asked of other parts at each scrape.
+pub struct Sources {
+    /// The links to agents.
+    pub links: Links,
+    /// Our turn as the leader.
+    pub lease: Arc<Validity>,
+    /// Missing permissions.
+    pub rbac: Arc<rbac::Report>,
+}
+
+/// The registry that `/metrics` shows.
+#[must_use]
+pub fn registry(metrics: &Metrics, sources: Sources) -> Registry {
+    let mut registry = Registry::with_prefix("etcd_operator");
+    let Metrics {
+        passes,
+        pass_seconds,
+        steps,
+    } = metrics.clone();
+    registry.register(
+        "build",
+        "Version of the operator",
+        Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]),
+    );
+    registry.register("passes", "Looks at a cluster that have ended", passes);
+    registry.register(
+        "pass_duration_seconds",
+        "How long one look at a cluster takes",
+        pass_seconds,
+    );
+    registry.register("steps", "Steps of plans that were carried out or failed", steps);
+    registry.register_collector(Box::new(sources));
+    registry
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sources")
+    }
+}
+
+impl Collector for Sources {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let Self { links, lease, rbac } = self;
+        let leader = ConstGauge::new(i64::from(lease.is_held()));
+        let kind = leader.metric_type();
+        leader.encode(encoder.encode_descriptor("leader", "1 while this replica acts", None, kind)?)?;
+
+        let counts = links.counts();
+        let help = "Links to agents, by whether they are up";
+        let mut family = encoder.encode_descriptor("agent_links", help, None, kind)?;
+        for (state, count) in [("up", counts.connected), ("down", counts.all - counts.connected)] {
+            let gauge = ConstGauge::new(i64::try_from(count).unwrap_or(i64::MAX));
+            gauge.encode(family.encode_family(&[("state", state)])?)?;
+        }
+
+        let help = "1 for each permission that the operator needs and does not have";
+        let mut family = encoder.encode_descriptor("missing_permission", help, None, kind)?;
+        for verb in rbac.missing().iter() {
+            let labels = [("permission", verb.to_string())];
+            ConstGauge::new(1_i64).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+
+    use super::*;
+    use crate::pki::{Authority, Bundle};
+
+    #[test]
+    fn a_scrape_shows_the_leader_the_links_and_what_was_done() {
+        let now = "2026-06-01T12:00:00Z".parse().unwrap();
+        let authority = Authority::new(Bundle::generate(now).unwrap(), now).unwrap();
+        let metrics = Metrics::default();
+        metrics.pass(Duration::from_millis(3), true);
+        metrics.step("AddLearner", false);
+        let sources = Sources {
+            links: Links::new(Arc::new(authority)).0,
+            lease: Arc::new(Validity::always()),
+            rbac: Arc::default(),
+        };
+        let mut text = String::new();
+        encode(&mut text, &registry(&metrics, sources)).unwrap();
+        for line in [
+            "etcd_operator_leader 1",
+            "etcd_operator_agent_links{state=\"up\"} 0",
+            "etcd_operator_passes_total{outcome=\"ok\"} 1",
+            "etcd_operator_steps_total{step=\"AddLearner\",outcome=\"error\"} 1",
+            "etcd_operator_pass_duration_seconds_count 1",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line} is missing in\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+    }
+}

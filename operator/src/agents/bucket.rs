@@ -17,7 +17,10 @@ pub(super) struct Bucket {
 
 impl Bucket {
     pub(super) const fn new(now: Instant) -> Self {
-        Self { tokens: CAPACITY, refilled: now }
+        Self {
+            tokens: CAPACITY,
+            refilled: now,
+        }
     }
 
     /// Takes a token, or says how long to wait for one.

@@ -60,7 +60,10 @@ mod tests {
     use super::*;
 
     fn key(name: &str) -> ClusterKey {
-        ClusterKey { namespace: "ns".into(), name: name.into() }
+        ClusterKey {
+            namespace: "ns".into(),
+            name: name.into(),
+        }
     }
 
     #[tokio::test]

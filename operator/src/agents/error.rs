@@ -65,9 +65,12 @@ impl LinkError {
             | Code::PermissionDenied
             | Code::FailedPrecondition
             | Code::Unimplemented
-            | Code::Unauthenticated) => {
-                Self::Refused { member, call, code, message: super::sanitize::text(status.message()) }
-            }
+            | Code::Unauthenticated) => Self::Refused {
+                member,
+                call,
+                code,
+                message: super::sanitize::text(status.message()),
+            },
             code @ (Code::Ok
             | Code::Cancelled
             | Code::Unknown

@@ -42,9 +42,23 @@ impl Link {
         authority: Arc<Authority>,
         now: Timestamp,
     ) -> Self {
-        let cluster = ClusterKey { namespace: member.namespace.clone(), name: target.cluster.clone() };
-        let seen = LinkState::Down { since: now, cause: None, last: None };
-        Self { member, target, cluster, state: Mutex::new(State { seen, client: None }), notifier, authority }
+        let cluster = ClusterKey {
+            namespace: member.namespace.clone(),
+            name: target.cluster.clone(),
+        };
+        let seen = LinkState::Down {
+            since: now,
+            cause: None,
+            last: None,
+        };
+        Self {
+            member,
+            target,
+            cluster,
+            state: Mutex::new(State { seen, client: None }),
+            notifier,
+            authority,
+        }
     }
 
     pub(super) fn state(&self) -> LinkState {
@@ -62,7 +76,10 @@ impl Link {
 
     /// Takes over a report that was read by [`super::Links::status`].
     pub(super) fn received(&self, report: Report) -> Received {
-        let received = Received { report: Arc::new(report), at: Timestamp::now() };
+        let received = Received {
+            report: Arc::new(report),
+            at: Timestamp::now(),
+        };
         let mut state = self.lock();
         let news = match &mut state.seen {
             LinkState::Connected { last, .. } => {
@@ -155,9 +172,16 @@ impl Link {
 
     fn up(&self, client: Client, peer: Peer, first: Report) {
         let now = Timestamp::now();
-        let last = Received { report: Arc::new(first), at: now };
+        let last = Received {
+            report: Arc::new(first),
+            at: now,
+        };
         let mut state = self.lock();
-        state.seen = LinkState::Connected { since: now, peer: Arc::new(peer), last };
+        state.seen = LinkState::Connected {
+            since: now,
+            peer: Arc::new(peer),
+            last,
+        };
         state.client = Some(client);
         drop(state);
         self.notifier.notify(&self.cluster);
@@ -169,10 +193,18 @@ impl Link {
         state.client = None;
         let (since, last, news) = match &state.seen {
             LinkState::Connected { last, .. } => (Timestamp::now(), Some(last.clone()), true),
-            LinkState::Down { since, last, cause: before } => (*since, last.clone(), before.as_ref() != Some(&cause)),
+            LinkState::Down {
+                since,
+                last,
+                cause: before,
+            } => (*since, last.clone(), before.as_ref() != Some(&cause)),
             LinkState::None => (Timestamp::now(), None, true),
         };
-        state.seen = LinkState::Down { since, cause: Some(cause), last };
+        state.seen = LinkState::Down {
+            since,
+            cause: Some(cause),
+            last,
+        };
         drop(state);
         if news {
             self.notifier.notify(&self.cluster);
@@ -191,7 +223,10 @@ struct Ended {
 
 /// Does the second report say anything that the first does not, the time apart?
 fn says_more(before: &Report, after: &Report) -> bool {
-    let timeless = |report: &Report| Report { observed_at: None, ..report.clone() };
+    let timeless = |report: &Report| Report {
+        observed_at: None,
+        ..report.clone()
+    };
     timeless(before) != timeless(after)
 }
 

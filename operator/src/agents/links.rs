@@ -62,7 +62,14 @@ impl Links {
     pub fn new(authority: Arc<Authority>) -> (Self, Changes) {
         let (notifier, changes) = changes();
         let links = Mutex::new(HashMap::new());
-        (Self(Arc::new(Inner { links, notifier, authority })), changes)
+        (
+            Self(Arc::new(Inner {
+                links,
+                notifier,
+                authority,
+            })),
+            changes,
+        )
     }
 
     /// Keeps a link to this member's agent. The same target again changes nothing; another Pod or address ends the
@@ -72,9 +79,16 @@ impl Links {
         if links.get(&member).is_some_and(|entry| entry.link.target == target) {
             return;
         }
-        let Inner { notifier, authority, .. } = &*self.0;
-        let link =
-            Link::new(member.clone(), target, notifier.clone(), Arc::clone(authority), Timestamp::now());
+        let Inner {
+            notifier, authority, ..
+        } = &*self.0;
+        let link = Link::new(
+            member.clone(),
+            target,
+            notifier.clone(),
+            Arc::clone(authority),
+            Timestamp::now(),
+        );
         let link = Arc::new(link);
         let task = tokio::spawn(Arc::clone(&link).run()).abort_handle();
         links.insert(member, Entry { link, task });
@@ -101,7 +115,10 @@ impl Links {
     pub fn counts(&self) -> Counts {
         let links = self.lock();
         let connected = links.values().filter(|entry| entry.link.is_connected()).count();
-        Counts { all: links.len(), connected }
+        Counts {
+            all: links.len(),
+            connected,
+        }
     }
 
     /// Sends an order. `Ok`: the agent has recorded it, and holds the number given back.
@@ -117,7 +134,10 @@ impl Links {
         let report = call(member, "Status", deadline, client.status(StatusRequest {})).await?;
         match session::accept(report, member, &link.target) {
             Ok(report) => Ok(link.received(report)),
-            Err(why) => Err(LinkError::Unusable { member: member.clone(), why }),
+            Err(why) => Err(LinkError::Unusable {
+                member: member.clone(),
+                why,
+            }),
         }
     }
 
@@ -130,7 +150,9 @@ impl Links {
     ) -> Result<(), LinkError> {
         let (_, mut client) = self.client(member)?;
         let request = MoveLeaderRequest { target_member_id: to.0 };
-        call(member, "MoveLeader", deadline, client.move_leader(request)).await.map(drop)
+        call(member, "MoveLeader", deadline, client.move_leader(request))
+            .await
+            .map(drop)
     }
 
     /// The last lines that etcd wrote, at most 200 of 256 characters.

@@ -58,7 +58,12 @@ pub(super) fn report(raw: Report) -> Report {
 
 /// Who the agent says it speaks for, bounded.
 pub(super) fn member_ref(raw: MemberRef) -> MemberRef {
-    let MemberRef { name, namespace, cluster_name, cluster_uid } = raw;
+    let MemberRef {
+        name,
+        namespace,
+        cluster_name,
+        cluster_uid,
+    } = raw;
     MemberRef {
         name: text(&name),
         namespace: text(&namespace),
@@ -68,13 +73,28 @@ pub(super) fn member_ref(raw: MemberRef) -> MemberRef {
 }
 
 fn directory(raw: DataDirectory) -> DataDirectory {
-    let DataDirectory { state, detail, nonce, identity, bytes, started } = raw;
+    let DataDirectory {
+        state,
+        detail,
+        nonce,
+        identity,
+        bytes,
+        started,
+    } = raw;
     DataDirectory {
         state,
         detail: text(&detail),
         nonce: text(&nonce),
         identity: identity.map(|identity| {
-            let Identity { cluster_uid, incarnation, token, cluster_id, member_id, member_name, nonce } = identity;
+            let Identity {
+                cluster_uid,
+                incarnation,
+                token,
+                cluster_id,
+                member_id,
+                member_name,
+                nonce,
+            } = identity;
             Identity {
                 cluster_uid: text(&cluster_uid),
                 incarnation,
@@ -110,16 +130,32 @@ fn process(raw: Process) -> Process {
         restarts,
         oom_kills,
         exit: exit.map(|exit| {
-            let Exit { code, signal, class, last_lines, at } = exit;
+            let Exit {
+                code,
+                signal,
+                class,
+                last_lines,
+                at,
+            } = exit;
             let skipped = last_lines.len().saturating_sub(LINES);
             let last_lines = last_lines.iter().skip(skipped).map(|line| text(line)).collect();
-            Exit { code, signal, class: text(&class), last_lines, at }
+            Exit {
+                code,
+                signal,
+                class: text(&class),
+                last_lines,
+                at,
+            }
         }),
     }
 }
 
 fn etcd(raw: Etcd) -> Etcd {
-    Etcd { version: text(&raw.version), alarms: texts(raw.alarms), ..raw }
+    Etcd {
+        version: text(&raw.version),
+        alarms: texts(raw.alarms),
+        ..raw
+    }
 }
 
 #[cfg(test)]
@@ -136,8 +172,14 @@ mod tests {
 
     #[test]
     fn the_last_lines_are_kept_not_the_first() {
-        let exit = Exit { last_lines: (0..100).map(|n| n.to_string()).collect(), ..Exit::default() };
-        let process = process(Process { exit: Some(exit), ..Process::default() });
+        let exit = Exit {
+            last_lines: (0..100).map(|n| n.to_string()).collect(),
+            ..Exit::default()
+        };
+        let process = process(Process {
+            exit: Some(exit),
+            ..Process::default()
+        });
         let lines = process.exit.unwrap().last_lines;
         assert_eq!((lines.len(), lines.last().map(String::as_str)), (20, Some("99")));
     }

@@ -11,11 +11,7 @@ use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tonic::{Status, codegen::http::Uri};
 
-use super::{
-    Cause, MemberKey, Peer, Target,
-    channel::Channel,
-    sanitize,
-};
+use super::{Cause, MemberKey, Peer, Target, channel::Channel, sanitize};
 
 /// Longest wait for the TCP connection.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -55,14 +51,22 @@ fn network(error: &io::Error) -> Cause {
 
 /// A client over a connection.
 pub(super) fn client(member: &MemberKey, target: &Target, channel: Channel) -> Result<Client, Cause> {
-    let origin = format!("https://{}:{}", proto::names::agent(&member.name, &target.cluster_uid), target.port);
-    let origin: Uri = origin.parse().map_err(|_| Cause::Protocol(format!("{origin} is no URI")))?;
+    let origin = format!(
+        "https://{}:{}",
+        proto::names::agent(&member.name, &target.cluster_uid),
+        target.port
+    );
+    let origin: Uri = origin
+        .parse()
+        .map_err(|_| Cause::Protocol(format!("{origin} is no URI")))?;
     Ok(AgentClient::with_origin(channel, origin).max_decoding_message_size(MAX_MESSAGE_BYTES))
 }
 
 /// Asks the agent who it is. An agent of another member is not spoken to.
 pub(super) async fn hello(client: &mut Client, member: &MemberKey, target: &Target) -> Result<Peer, Cause> {
-    let request = HelloRequest { operator_version: env!("CARGO_PKG_VERSION").into() };
+    let request = HelloRequest {
+        operator_version: env!("CARGO_PKG_VERSION").into(),
+    };
     let answer = match timeout(ANSWER, client.hello(request)).await {
         Err(_) => return Err(Cause::Protocol("Hello has no answer".into())),
         Ok(Err(status)) => return Err(ended(&status)),
@@ -115,7 +119,10 @@ fn check_member(said: Option<MemberRef>, member: &MemberKey, target: &Target) ->
     if said == wanted {
         return Ok(());
     }
-    Err(format!("it speaks for {}/{} of cluster UID {}", said.namespace, said.name, said.cluster_uid))
+    Err(format!(
+        "it speaks for {}/{} of cluster UID {}",
+        said.namespace, said.name, said.cluster_uid
+    ))
 }
 
 /// Why a call or a stream ended.

@@ -1,0 +1,202 @@
+//! Puts the parts together, and takes them apart again.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use futures::future::OptionFuture;
+use jiff::Timestamp;
+use kube::runtime::events::{Recorder, Reporter};
+use operator::{
+    agents::{Changes, Links},
+    controllers::{self, Context},
+    leader::{Election, Validity},
+    metrics::{self, Metrics},
+    pki::{Authority, CA_SECRET},
+    rbac, server,
+    settings::{Arguments, Settings},
+};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+    time::{sleep, timeout},
+};
+use tracing::warn;
+
+/// Who reports events.
+const CONTROLLER: &str = "etcd-operator.cozystack.io";
+/// Between two looks at the CA's Secret: nobody waits for what they find.
+const CA_REFRESH: Duration = Duration::from_secs(600);
+/// After a failure to load the CA.
+const CA_AGAIN: Duration = Duration::from_secs(2);
+/// How long the controllers may take to end before the Lease is given back.
+const WIND_DOWN: Duration = Duration::from_secs(5);
+
+/// The operator, from start to end. `Ok`: it was told to end.
+pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    // Fails only when a provider is installed already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let shutdown = shutdown_signal()?;
+    let config = kube::Config::infer()
+        .await
+        .context("no way to the Kubernetes API is known")?;
+    let settings = Arc::new(Settings::new(arguments, &config.default_namespace)?);
+    let client = kube::Client::try_from(config).context("the client of the Kubernetes API")?;
+    let readiness = server::Readiness::default();
+    let health = settings
+        .health_address
+        .map(|address| server::serve_health(address, readiness.clone()));
+    tokio::select! {
+        Some(ended) = OptionFuture::from(health) => ended.context("--health-probe-bind-address"),
+        result = start(client, &settings, &readiness, shutdown) => result,
+    }
+}
+
+/// Becomes true on SIGTERM or SIGINT.
+fn shutdown_signal() -> anyhow::Result<watch::Receiver<bool>> {
+    let mut terminate = signal(SignalKind::terminate()).context("signal handling")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("signal handling")?;
+    let (stop, shutdown) = watch::channel(false);
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        stop.send_replace(true);
+    });
+    Ok(shutdown)
+}
+
+/// What every replica does, acting or not.
+async fn start(
+    client: kube::Client,
+    settings: &Arc<Settings>,
+    readiness: &server::Readiness,
+    mut shutdown: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let ca = tokio::select! {
+        ca = load_ca(&client, settings) => Arc::new(ca),
+        _ = shutdown.wait_for(|stop| *stop) => return Ok(()),
+    };
+    readiness.ready();
+    let (links, changes) = Links::new(Arc::clone(&ca));
+    let lease = Arc::new(if settings.leader_elect {
+        Validity::default()
+    } else {
+        Validity::always()
+    });
+    let rbac = Arc::new(rbac::Report::default());
+    let metrics = Arc::new(Metrics::default());
+    let sources = metrics::Sources {
+        links: links.clone(),
+        lease: Arc::clone(&lease),
+        rbac: Arc::clone(&rbac),
+    };
+    let registry = metrics::registry(&metrics, sources);
+    let reporter = Reporter {
+        controller: CONTROLLER.into(),
+        instance: Some(settings.instance.clone()),
+    };
+    let context = Context {
+        recorder: Recorder::new(client.clone(), reporter),
+        client: client.clone(),
+        settings: Arc::clone(settings),
+        links,
+        ca,
+        metrics,
+        lease,
+        rbac: Arc::clone(&rbac),
+        shutdown: shutdown.clone(),
+    };
+    let served = settings
+        .metrics_address
+        .map(|address| server::serve_metrics(address, registry));
+    let checked = async {
+        rbac.keep(&client, settings).await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        Some(ended) = OptionFuture::from(served) => ended.context("--metrics-bind-address"),
+        () = checked => Ok(()),
+        result = lead(context, changes, shutdown) => result,
+    }
+}
+
+/// The CA, as soon as the API server lets us have it.
+async fn load_ca(client: &kube::Client, settings: &Settings) -> Authority {
+    let mut said = String::new();
+    loop {
+        match Authority::load(client, &settings.namespace, Timestamp::now()).await {
+            Ok(ca) => return ca,
+            Err(error) => {
+                let error = error.to_string();
+                if error != said {
+                    warn!(secret = CA_SECRET, %error, "no CA for the links to agents yet, trying again");
+                    said = error;
+                }
+            }
+        }
+        sleep(CA_AGAIN).await;
+    }
+}
+
+/// Waits for our turn, acts, and hands over.
+async fn lead(context: Context, changes: Changes, mut shutdown: watch::Receiver<bool>) -> anyhow::Result<()> {
+    let Context {
+        client,
+        settings,
+        ca,
+        lease,
+        ..
+    } = context.clone();
+    let mut election = settings.leader_elect.then(|| {
+        Election::new(
+            client.clone(),
+            &settings.namespace,
+            &settings.instance,
+            Arc::clone(&lease),
+        )
+    });
+    if let Some(election) = &mut election {
+        tokio::select! {
+            () = election.acquire() => {}
+            _ = shutdown.wait_for(|stop| *stop) => {
+                election.release().await;
+                return Ok(());
+            }
+        }
+    }
+    let mut controllers = pin!(controllers::run(context, changes));
+    let mut told_to_end = shutdown.clone();
+    tokio::select! {
+        // Whatever is still under way ends with the process.
+        Some(lost) = OptionFuture::from(election.as_mut().map(Election::keep)) => return Err(lost.into()),
+        ended = &mut controllers => {
+            ended?;
+            if !*shutdown.borrow() {
+                anyhow::bail!("the controllers have ended without being told to; this is a defect, please report it");
+            }
+        }
+        () = refresh_ca(&ca, &client, &settings) => {}
+        _ = told_to_end.wait_for(|stop| *stop) => {
+            // No act begins any more; those under way have their own deadlines.
+            lease.revoke();
+            if timeout(WIND_DOWN, controllers).await.is_err() {
+                warn!("the controllers have not ended in time");
+            }
+        }
+    }
+    if let Some(election) = &mut election {
+        election.release().await;
+    }
+    Ok(())
+}
+
+/// Keeps the CA equal to its Secret. Never ends.
+async fn refresh_ca(ca: &Authority, client: &kube::Client, settings: &Settings) {
+    loop {
+        if let Err(error) = ca.refresh(client, &settings.namespace, Timestamp::now()).await {
+            warn!(secret = CA_SECRET, %error, "the CA of the links to agents is not refreshed, trying again later");
+        }
+        sleep(CA_REFRESH).await;
+    }
+}
