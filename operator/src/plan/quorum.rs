@@ -75,7 +75,8 @@ pub fn judge(view: &View) -> Quorum {
             Quorum::Serving { missing }
         };
     }
-    if voters.iter().all(|member| member.has_data() == Some(false)) {
+    // Also when no member object is left at all: nobody is there who could have the data.
+    if voters.iter().all(|member| member.has_data() == Some(false)) && (!voters.is_empty() || view.members.is_empty()) {
         return Quorum::AllLost;
     }
     let down = words.iter().filter(|(_, word)| matches!(word, Word::Down(_))).count();

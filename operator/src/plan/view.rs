@@ -59,6 +59,7 @@ pub struct MemberView<'a> {
     pub listed: Option<&'a Listed>,
     /// What it is.
     pub standing: Standing,
+    voter: bool,
 }
 
 impl MemberView<'_> {
@@ -71,13 +72,10 @@ impl MemberView<'_> {
         ) && self.fact.link.live().is_some_and(serves)
     }
 
-    /// It may be waited for a moment: a person or etcd has not given up on it.
+    /// It votes: by etcd's list when that is known, else by what was last seen.
     #[must_use]
     pub fn is_voter(&self) -> bool {
-        match self.listed {
-            Some(listed) => !listed.learner,
-            None => matches!(self.standing, Standing::Unknown) && self.fact.record.voter,
-        }
+        self.voter
     }
 
     /// Its directory holds what this cluster's history wrote.
@@ -116,6 +114,8 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn new(facts: &'a Facts) -> Self {
         let list = facts.list.known();
+        // A cluster that was formed a moment ago may not have its first voter reported yet.
+        let reported = facts.members.iter().any(|member| member.record.voter);
         let mut members: Vec<_> = facts
             .members
             .iter()
@@ -125,6 +125,11 @@ impl<'a> View<'a> {
                     fact,
                     listed,
                     standing: standing(fact, &facts.list, listed),
+                    voter: match list {
+                        Some(_) => listed.is_some_and(|listed| !listed.learner),
+                        None if reported => fact.record.voter,
+                        None => fact.record.binding.is_some(),
+                    },
                 }
             })
             .collect();

@@ -1,0 +1,301 @@
+//! The planner against a model of Kubernetes, agents and etcd: every scenario ends in the same state, also when the
+//! operator is killed at any of its steps, or the answer to any of its calls is lost.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests")]
+
+mod simulator;
+
+use operator::plan::facts::{Budget, Medium};
+use simulator::{Faults, Sim};
+
+const VERSIONS: [&str; 3] = ["3.5.35", "3.6.16", "3.7.3"];
+const MEDIA: [Medium; 2] = [Medium::Disk, Medium::Memory];
+
+fn formed(replicas: u32, version: &str, medium: Medium) -> Sim {
+    let mut sim = Sim::new(replicas, version, medium);
+    sim.settle();
+    sim
+}
+
+/// Runs a scenario once without faults, then once for each of its steps and each kind of fault at that step.
+fn at_every_step(make: impl Fn() -> Sim, scenario: impl Fn(&mut Sim)) {
+    let mut plain = make();
+    plain.steps = 0;
+    scenario(&mut plain);
+    let steps = plain.steps;
+    assert!(steps > 0);
+    for step in 0..steps {
+        for faults in [
+            Faults { crash_before: Some(step), ..Faults::default() },
+            Faults { crash_after: Some(step), ..Faults::default() },
+            Faults { lose_answer: Some(step), ..Faults::default() },
+        ] {
+            let mut sim = make();
+            sim.steps = 0;
+            sim.faults = faults;
+            sim.log.push(format!("{faults:?}"));
+            scenario(&mut sim);
+        }
+    }
+}
+
+#[test]
+fn clusters_of_every_size_version_and_medium_form() {
+    for version in VERSIONS {
+        for medium in MEDIA {
+            for replicas in [1, 3, 5, 7] {
+                let sim = formed(replicas, version, medium);
+                assert_eq!(sim.voters(), replicas as usize);
+                let expected = operator::resources::min_available(replicas, replicas);
+                assert_eq!(sim.budget, Budget::Ours { min_available: expected, current: true });
+            }
+        }
+    }
+}
+
+#[test]
+fn m23_formation_ends_the_same_with_a_crash_at_any_step() {
+    for version in VERSIONS {
+        at_every_step(|| Sim::new(3, version, Medium::Disk), Sim::settle);
+    }
+}
+
+#[test]
+fn m02_m04_m05_growth_and_shrinking_end_the_same_with_a_fault_at_any_step() {
+    for version in VERSIONS {
+        at_every_step(
+            || formed(1, version, Medium::Disk),
+            |sim| {
+                for target in [3, 5, 3, 1] {
+                    sim.scale(target);
+                    sim.settle();
+                    assert_eq!(sim.voters(), target as usize);
+                    assert_eq!(sim.members.len(), target as usize);
+                }
+            },
+        );
+    }
+}
+
+#[test]
+fn m01_a_lost_pod_of_a_disk_member_comes_back_without_a_membership_call() {
+    let mut sim = formed(3, "3.6.16", Medium::Disk);
+    for name in sim.names() {
+        let ids: Vec<_> = sim.etcd.list.iter().map(|entry| entry.id).collect();
+        sim.kill_pod(&name);
+        sim.settle();
+        let after: Vec<_> = sim.etcd.list.iter().map(|entry| entry.id).collect();
+        assert_eq!(ids, after);
+    }
+}
+
+#[test]
+fn d17_a_lost_pod_of_a_memory_member_is_refilled_with_a_fault_at_any_step() {
+    for version in VERSIONS {
+        at_every_step(
+            || formed(3, version, Medium::Memory),
+            |sim| {
+                let names = sim.names();
+                sim.kill_pod(&names[0]);
+                sim.settle();
+                assert_eq!(sim.names(), names, "same objects, same names");
+            },
+        );
+    }
+}
+
+#[test]
+fn d01_d02_an_emptied_disk_is_refilled_with_a_fault_at_any_step() {
+    for victim in [0, 2] {
+        at_every_step(
+            || formed(3, "3.6.16", Medium::Disk),
+            |sim| {
+                let names = sim.names();
+                let ids: Vec<_> = sim.etcd.list.iter().map(|entry| entry.id).collect();
+                sim.lose_disk(&names[victim]);
+                sim.settle();
+                assert_eq!(sim.names(), names);
+                let kept = sim.etcd.list.iter().filter(|entry| ids.contains(&entry.id)).count();
+                assert_eq!(kept, 2, "the lost one has a new ID");
+            },
+        );
+    }
+}
+
+#[test]
+fn m03_a_target_that_goes_back_while_the_fourth_is_a_learner_leaves_nothing_behind() {
+    // Back after every possible number of turns.
+    for turns in 0..60 {
+        let mut sim = formed(3, "3.6.16", Medium::Disk);
+        sim.scale(5);
+        sim.run(turns);
+        sim.scale(3);
+        sim.settle();
+        assert_eq!(sim.etcd.list.len(), 3);
+        assert_eq!(sim.members.len(), 3);
+    }
+}
+
+#[test]
+fn m06_a_member_that_cannot_be_scheduled_never_enters_the_list() {
+    let mut sim = formed(3, "3.6.16", Medium::Disk);
+    sim.unschedulable = true;
+    sim.scale(5);
+    sim.run(100);
+    assert_eq!(sim.etcd.list.len(), 3);
+    let plan = sim.plan_now();
+    let wait = plan.waits.iter().find(|wait| wait.message.contains("Unschedulable")).unwrap();
+    assert!(wait.member.is_some(), "{wait:?}");
+    let calls = sim.consensus_calls;
+    sim.scale(3);
+    sim.settle();
+    assert_eq!(sim.consensus_calls, calls);
+}
+
+#[test]
+fn m07_a_learner_whose_pod_dies_before_it_started_is_replaced() {
+    for turns in 1..40 {
+        let mut sim = formed(3, "3.6.16", Medium::Memory);
+        sim.scale(5);
+        sim.run(turns);
+        let newest = sim.names().last().unwrap().clone();
+        if sim.member(&newest).pod.is_some() {
+            sim.kill_pod(&newest);
+        }
+        sim.settle();
+    }
+}
+
+#[test]
+fn m09_the_unhealthy_member_is_the_one_that_leaves() {
+    let mut sim = formed(5, "3.6.16", Medium::Disk);
+    let names = sim.names();
+    sim.unschedulable = true;
+    sim.kill_pod(&names[1]);
+    sim.run(5);
+    sim.scale(3);
+    sim.settle();
+    assert!(!sim.names().contains(&names[1]));
+    assert_eq!(sim.voters(), 3);
+}
+
+#[test]
+fn m10_the_leader_is_not_the_one_that_leaves() {
+    let mut sim = formed(3, "3.6.16", Medium::Disk);
+    // The model's leader is the first running voter: make the youngest member that one.
+    sim.etcd.list.rotate_right(1);
+    let leader = sim.etcd.list[0].name.clone();
+    sim.scale(1);
+    sim.settle();
+    assert_eq!(sim.names(), [leader]);
+}
+
+#[test]
+fn m13_a_member_removed_by_hand_is_admitted_again_on_a_clean_directory() {
+    let mut sim = formed(3, "3.6.16", Medium::Disk);
+    let names = sim.names();
+    let id = sim.etcd.list[2].id;
+    sim.etcd.list.retain(|entry| entry.id != id);
+    sim.settle();
+    assert_eq!(sim.names(), names);
+    assert!(sim.etcd.list.iter().all(|entry| entry.id != id));
+}
+
+#[test]
+fn m11_a_deleted_member_object_leaves_etcd_and_is_replaced() {
+    at_every_step(
+        || formed(3, "3.6.16", Medium::Disk),
+        |sim| {
+            let victim = sim.names()[0].clone();
+            sim.member(&victim).deleting = true;
+            sim.settle();
+            assert!(!sim.names().contains(&victim));
+        },
+    );
+}
+
+#[test]
+fn m14_a_foreign_member_is_not_removed() {
+    let mut sim = formed(3, "3.6.16", Medium::Disk);
+    let mut stranger = sim.etcd.list[0].clone();
+    stranger.id = operator::plan::facts::Id(0x77);
+    stranger.peer_url = "http://elsewhere:2380".into();
+    stranger.learner = true;
+    sim.etcd.list.push(stranger);
+    sim.run(100);
+    assert_eq!(sim.etcd.list.len(), 4);
+}
+
+#[test]
+fn m16_a_cluster_that_ends_is_released_at_any_moment_without_a_call_to_etcd() {
+    for turns in 0..60 {
+        let mut sim = Sim::new(3, "3.6.16", Medium::Disk);
+        sim.run(turns);
+        sim.ending = true;
+        for member in &mut sim.members {
+            member.deleting = true;
+        }
+        let calls = sim.consensus_calls;
+        sim.settle_within(100);
+        assert!(sim.members.is_empty());
+        assert_eq!(sim.consensus_calls, calls);
+    }
+}
+
+#[test]
+fn m19_a_paused_disk_cluster_keeps_members_and_ids_and_resumes_with_them() {
+    for target in [3, 1] {
+        at_every_step(
+            || formed(3, "3.6.16", Medium::Disk),
+            |sim| {
+                let ids: Vec<_> = sim.etcd.list.iter().map(|entry| entry.id).collect();
+                let names = sim.names();
+                sim.scale(0);
+                sim.settle();
+                assert_eq!(sim.names(), names);
+                sim.scale(target);
+                sim.settle();
+                assert!(sim.etcd.list.iter().all(|entry| ids.contains(&entry.id)));
+            },
+        );
+    }
+}
+
+#[test]
+fn m20_nothing_is_made_while_replicas_is_zero_from_birth() {
+    let mut sim = Sim::new(0, "3.6.16", Medium::Disk);
+    sim.run(20);
+    assert!(sim.members.is_empty());
+    sim.scale(3);
+    sim.settle();
+    assert_eq!(sim.voters(), 3);
+}
+
+#[test]
+fn a_seed_lost_before_it_was_recorded_leads_to_another_incarnation() {
+    for turns in 0..30 {
+        let mut sim = Sim::new(3, "3.6.16", Medium::Memory);
+        sim.run(turns);
+        if sim.record.cluster_id.is_none() && let Some(seed) = sim.record.seed.clone() {
+            sim.kill_pod(&seed.member);
+        }
+        sim.settle();
+        assert_eq!(sim.voters(), 3);
+    }
+}
+
+#[test]
+fn two_of_three_memory_pods_lost_changes_nothing() {
+    let mut sim = formed(3, "3.6.16", Medium::Memory);
+    let names = sim.names();
+    sim.kill_pod(&names[0]);
+    sim.kill_pod(&names[1]);
+    let list: Vec<_> = sim.etcd.list.iter().map(|entry| entry.id).collect();
+    sim.run(100);
+    let after: Vec<_> = sim.etcd.list.iter().map(|entry| entry.id).collect();
+    assert_eq!(list, after);
+    let facts = sim.facts();
+    let view = operator::plan::view::View::new(&facts);
+    let quorum = operator::plan::quorum::judge(&view);
+    assert!(matches!(quorum, operator::plan::quorum::Quorum::Lost { .. }), "{quorum:?}");
+}

@@ -1,0 +1,229 @@
+//! Carries plans out in the model, with the faults of a run.
+
+use operator::plan::{
+    facts::{Budget, MemberRecord, Refusal, Sent, ServiceState},
+    step::{Plan, Step},
+};
+
+use super::world::{Sim, SimMember, SimPod, SimProcess};
+
+impl Sim {
+    pub(crate) fn execute(&mut self, plan: &Plan) {
+        for chain in &plan.chains {
+            for step in chain {
+                let number = self.steps;
+                self.steps += 1;
+                if self.faults.crash_before == Some(number) {
+                    self.log.push(format!("  ** killed before {step:?}"));
+                    self.forget();
+                    return;
+                }
+                let lost = self.faults.lose_answer == Some(number) || self.faults.crash_after == Some(number);
+                if !self.step(step, lost) {
+                    break;
+                }
+                if self.faults.crash_after == Some(number) {
+                    self.log.push("  ** killed".into());
+                    self.forget();
+                    return;
+                }
+                if lost {
+                    self.log.push("  ** answer lost".into());
+                    break;
+                }
+            }
+        }
+    }
+
+    /// A new process of the operator remembers nothing.
+    fn forget(&mut self) {
+        self.refusal = None;
+        self.nudged = None;
+        for member in &mut self.members {
+            member.sent = None;
+        }
+    }
+
+    fn step(&mut self, step: &Step, lost: bool) -> bool {
+        self.log.push(format!("{:>9} {step:?}", self.now.subsec_millisecond()));
+        self.refresh_running();
+        let before = self.etcd.has_quorum();
+        self.consensus_calls += usize::from(step.is_consensus());
+        let answer = self.apply(step, lost);
+        self.refresh_running();
+        if before && step.is_consensus() {
+            assert!(self.etcd.has_quorum(), "invariant 2: {step:?} took the quorum away\n{}", self.story());
+        }
+        match answer {
+            Ok(done) => done,
+            Err(message) => {
+                self.log.push(format!("      refused: {message}"));
+                self.refusal = Some(Refusal { at: self.now, message });
+                false
+            }
+        }
+    }
+
+    /// Who runs, serves and is connected.
+    pub(crate) fn refresh_running(&mut self) {
+        let version = self.record.version;
+        self.etcd.max_learners = version.map_or(1, operator::plan::facts::Version::max_learners);
+        self.etcd.running = self
+            .members
+            .iter()
+            .filter_map(|member| {
+                let pod = member.pod.as_ref()?;
+                let (id, _) = member.disk.as_ref()?.identity?;
+                (pod.process == SimProcess::Running && !pod.deleting).then_some(id)
+            })
+            .collect();
+    }
+
+    fn apply(&mut self, step: &Step, lost: bool) -> Result<bool, String> {
+        match step {
+            Step::Latch { token, incarnation, keep_version, .. } => {
+                self.record.token = Some(token.clone());
+                self.record.incarnation = *incarnation;
+                self.record.replicas = Some(self.spec.replicas);
+                self.record.version = keep_version.or(Some(self.spec.version));
+                self.spec.is_observed = true;
+            }
+            Step::NewIncarnation { token, incarnation } => {
+                assert!(self.record.cluster_id.is_none(), "a formed cluster starts over\n{}", self.story());
+                self.record.token = Some(token.clone());
+                self.record.incarnation = *incarnation;
+                self.record.seed = None;
+                // Nothing of the last incarnation was ever recorded as formed.
+                self.etcd.cluster_id = None;
+                self.etcd.list.clear();
+            }
+            Step::RecordSeed { seed } => {
+                assert!(self.record.seed.is_none(), "a second seed\n{}", self.story());
+                self.record.seed = Some(seed.clone());
+            }
+            Step::RecordClusterId { id } => self.record.cluster_id = Some(*id),
+            Step::CreateMembers { count, known } => {
+                let live: Vec<String> = self.names();
+                if live != *known {
+                    return Ok(false);
+                }
+                for _ in 0..*count {
+                    self.create_member();
+                }
+            }
+            Step::MarkBootstrap { member } => self.member(member).bootstrap = true,
+            Step::SetDormant { member, dormant } => self.member(member).dormant = *dormant,
+            Step::SetVersion { member, version } => self.member(member).version = *version,
+            Step::DeleteMember { member, .. } => {
+                let url = self.member(member).peer_url();
+                assert!(
+                    self.record.cluster_id.is_none() || self.etcd.list.iter().all(|entry| entry.peer_url != url),
+                    "{member} is deleted while etcd lists it\n{}",
+                    self.story()
+                );
+                self.member(member).deleting = true;
+            }
+            Step::ReleaseMember { member, .. } => self.member(member).finalizer = false,
+            Step::EnsureAgentIdentity { member } => self.member(member).secret = true,
+            Step::CreateClaim { member } => self.member(member).claim = true,
+            Step::CreatePod { member, voter } => {
+                let (uid, now) = (self.fresh_name("pod"), self.now);
+                let member = self.member(member);
+                if member.pod.is_some() {
+                    return Ok(false);
+                }
+                member.pod = Some(SimPod {
+                    uid,
+                    created: now,
+                    age: 0,
+                    deleting: false,
+                    voter_label: *voter,
+                    scheduled: false,
+                    up: false,
+                    process: SimProcess::Absent,
+                    directive: 0,
+                });
+            }
+            Step::DeletePod { member, .. } => {
+                if let Some(pod) = &mut self.member(member).pod {
+                    pod.deleting = true;
+                }
+            }
+            Step::SetPodImage { .. } | Step::Nudge { .. } => {}
+            Step::LabelPod { member, voter, .. } => {
+                if let Some(pod) = &mut self.member(member).pod {
+                    pod.voter_label = *voter;
+                }
+            }
+            Step::ApplyHeadlessService => self.headless = ServiceState::Current,
+            Step::ApplyClientService => self.client = ServiceState::Current,
+            Step::ApplyBudget { voters, target } => {
+                self.budget = Budget::Ours {
+                    min_available: operator::resources::min_available(*voters, *target),
+                    current: true,
+                };
+            }
+            Step::DeleteBudget => self.budget = Budget::Absent,
+            Step::Bind { member, binding, directive } => {
+                let record = &mut self.member(member).record;
+                assert!(*directive > record.directive, "a directive number is used twice");
+                record.directive = *directive;
+                if let Some(binding) = binding {
+                    record.binding = Some(binding.clone());
+                    let binding = binding.clone();
+                    self.checks.bound(binding.id, &binding.nonce);
+                }
+            }
+            Step::Direct { member, number, nonce, order } => {
+                let taken = self.order(member, *number, nonce, order);
+                let now = self.now;
+                if !lost {
+                    self.member(member).sent = Some(Sent { number: *number, order: order.clone(), at: now });
+                }
+                return Ok(taken);
+            }
+            Step::AddLearner { peer_url, .. } => self.etcd.add_learner(peer_url)?,
+            Step::Promote { id, .. } => {
+                let behind = self
+                    .members
+                    .iter()
+                    .filter_map(|member| member.disk.as_ref())
+                    .find(|disk| disk.identity.is_some_and(|(own, _)| own == *id))
+                    .map_or(u64::MAX, |disk| self.etcd.index.saturating_sub(disk.applied));
+                assert!(behind <= 500.max(self.etcd.index / 1000), "invariant 3: promoted {behind} behind");
+                self.etcd.promote(*id)?;
+            }
+            Step::Remove { id, .. } => self.etcd.remove(*id)?,
+            Step::MoveLeader { .. } => {
+                // The model's leader is the first running voter of the list: put the old one last.
+                if !self.etcd.list.is_empty() {
+                    let first = self.etcd.list.remove(0);
+                    self.etcd.list.push(first);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn create_member(&mut self) {
+        let name = self.fresh_name("c-");
+        let uid = self.fresh_name("uid");
+        let version = self.record.version.unwrap();
+        self.members.push(SimMember {
+            name,
+            uid,
+            created: self.now,
+            deleting: false,
+            finalizer: true,
+            dormant: false,
+            bootstrap: false,
+            version,
+            secret: false,
+            claim: false,
+            record: MemberRecord::default(),
+            sent: None,
+            pod: None,
+            disk: None,
+        });
+    }
+}

@@ -1,0 +1,10 @@
+//! A small model of Kubernetes, agents and etcd in memory, driven by the real planner: no clock, no I/O, every run the
+//! same. It can crash the operator after any step, and lose the answer to any call.
+
+mod check;
+mod etcd;
+mod execute;
+mod observe;
+mod world;
+
+pub(crate) use world::{Faults, Sim};

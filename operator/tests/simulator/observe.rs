@@ -1,0 +1,159 @@
+//! The facts that an operator would gather of the model.
+
+use operator::plan::{
+    facts::{
+        Claim, Cluster, Fact, Facts, Link, Listed, Medium, Member, MemberList, Pod, PodFact, Services, Trouble,
+    },
+    report::{Directory, DirectoryState, Etcd, Identity, Process, ProcessState, Report},
+};
+
+use super::world::{Sim, SimMember, SimProcess};
+
+impl Sim {
+    pub(crate) fn facts(&self) -> Facts {
+        Facts {
+            now: self.now,
+            cluster: Cluster {
+                name: "c".into(),
+                namespace: "ns".into(),
+                uid: "uid".into(),
+                generation: 1,
+                peer_suffix: ".c.ns.svc:2380".into(),
+                ending: self.ending,
+                hands_off: false,
+                spec: self.spec.clone(),
+                record: self.record.clone(),
+            },
+            members: self.members.iter().map(|member| self.member_facts(member)).collect(),
+            list: self.list(),
+            services: Services { headless: self.headless, client: self.client },
+            budget: self.budget,
+            nudged: self.nudged,
+            unproven_since: self.unproven_since,
+            refusal: self.refusal.clone(),
+        }
+    }
+
+    fn list(&self) -> Fact<MemberList> {
+        if self.record.cluster_id.is_none() || !self.etcd.has_quorum() {
+            return Fact::Unknown { why: "no quorum".into() };
+        }
+        let members = self
+            .etcd
+            .list
+            .iter()
+            .map(|entry| Listed {
+                id: entry.id,
+                name: entry.name.clone(),
+                peer_urls: vec![entry.peer_url.clone()],
+                learner: entry.learner,
+            })
+            .collect();
+        Fact::Known { value: MemberList { cluster_id: self.etcd.cluster_id, members }, at: self.now }
+    }
+
+    fn member_facts(&self, member: &SimMember) -> Member {
+        let memory = self.spec.medium == Medium::Memory;
+        Member {
+            name: member.name.clone(),
+            uid: member.uid.clone(),
+            created: member.created,
+            deleting: member.deleting,
+            finalizer: member.finalizer,
+            dormant: member.dormant,
+            bootstrap: member.bootstrap,
+            version: Some(member.version),
+            peer_url: member.peer_url(),
+            identity_ready: member.secret,
+            claim: if memory || !member.claim { Claim::Absent } else { Claim::Ours },
+            pod: member.pod.as_ref().map_or(PodFact::Absent, |pod| {
+                PodFact::Ours(Pod {
+                    uid: pod.uid.clone(),
+                    created: pod.created,
+                    deleting: pod.deleting,
+                    ended: false,
+                    ready: pod.process == SimProcess::Running,
+                    ip: pod.up.then(|| "10.0.0.1".to_owned()),
+                    node: pod.scheduled.then(|| "n1".to_owned()),
+                    voter_label: pod.voter_label,
+                    has_agent: true,
+                    etcd_version: Some(member.version),
+                    trouble: (!pod.scheduled && self.unschedulable)
+                        .then(|| Trouble { reason: "Unschedulable".into(), message: "0/1 nodes".into() }),
+                })
+            }),
+            link: self.link(member),
+            resolvable: member.pod.as_ref().is_some_and(|pod| pod.up),
+            record: member.record.clone(),
+            sent: member.sent.clone(),
+        }
+    }
+
+    fn link(&self, member: &SimMember) -> Link {
+        let (Some(pod), Some(disk)) = (&member.pod, &member.disk) else { return Link::None };
+        if !pod.up {
+            return Link::Down { since: pod.created, why: "refused".into(), last: None };
+        }
+        let runs = pod.process == SimProcess::Running;
+        let state = match (&pod.process, disk.started) {
+            (SimProcess::Running | SimProcess::Starting(_), true) => DirectoryState::InUse,
+            (_, true) => DirectoryState::Intact,
+            (_, false) => DirectoryState::Unborn,
+        };
+        let entry = disk.identity.and_then(|(id, _)| self.etcd.list.iter().find(|entry| entry.id == id));
+        let leader = self
+            .etcd
+            .has_quorum()
+            .then(|| {
+                self.etcd.list.iter().find(|entry| !entry.learner && self.etcd.running.contains(&entry.id))
+            })
+            .flatten()
+            .map(|entry| entry.id);
+        let etcd = disk.identity.filter(|_| runs).map(|(id, cluster)| Etcd {
+            member_id: id,
+            cluster_id: cluster,
+            leader,
+            commit: self.etcd.index,
+            applied: disk.applied,
+            learner: entry.is_some_and(|entry| entry.learner),
+            version: member.version.to_string(),
+            alarms: Vec::new(),
+            serving: true,
+            receiving_snapshot: false,
+            db_size: 20_000,
+        });
+        let report = Report {
+            agent_version: "0.1.0".into(),
+            directive: pod.directive,
+            directory: Directory {
+                state,
+                detail: String::new(),
+                nonce: disk.nonce.clone(),
+                started: disk.started,
+                identity: disk.identity.map(|(member_id, cluster_id)| Identity {
+                    cluster_uid: "uid".into(),
+                    incarnation: 1,
+                    cluster_id,
+                    member_id,
+                    nonce: disk.nonce.clone(),
+                }),
+                bytes: 0,
+            },
+            process: Process {
+                state: match pod.process {
+                    SimProcess::Absent => ProcessState::Absent,
+                    SimProcess::Held => ProcessState::Held,
+                    SimProcess::Starting(_) => ProcessState::Starting,
+                    SimProcess::Running => ProcessState::Running,
+                },
+                etcd_version: member.version.to_string(),
+                restarts: 0,
+                oom_kills: 0,
+                exit: None,
+            },
+            etcd,
+            waiting_for: String::new(),
+        };
+        Link::Up { report: Box::new(report), at: self.now }
+    }
+}

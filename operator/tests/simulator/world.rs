@@ -1,0 +1,419 @@
+//! The state of the model, how time passes in it, and how a run goes.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use operator::plan::{
+    self,
+    facts::{Budget, ClusterRecord, Id, MemberRecord, Medium, Options, Refusal, Sent, ServiceState, Spec, Version},
+    step::{Order, Plan},
+};
+
+use super::{check::Checks, etcd::Etcd};
+
+/// Where the operator fails in a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Faults {
+    /// The operator is killed when it is about to do its n-th step (from 0).
+    pub crash_before: Option<usize>,
+    /// The n-th step is done, its answer is lost, and the operator is killed.
+    pub crash_after: Option<usize>,
+    /// The n-th step is done, and only its answer is lost.
+    pub lose_answer: Option<usize>,
+}
+
+pub(crate) struct Sim {
+    pub now: Timestamp,
+    pub spec: Spec,
+    pub record: ClusterRecord,
+    pub members: Vec<SimMember>,
+    pub etcd: Etcd,
+    pub headless: ServiceState,
+    pub client: ServiceState,
+    pub budget: Budget,
+    pub ending: bool,
+    pub checks: Checks,
+    pub faults: Faults,
+    pub steps: usize,
+    pub log: Vec<String>,
+    pub refusal: Option<Refusal>,
+    pub nudged: Option<Timestamp>,
+    pub unproven_since: Option<Timestamp>,
+    pub counter: u64,
+    /// Calls that change membership or leadership, refused ones too.
+    pub consensus_calls: usize,
+    /// Names of members whose Pods find no node.
+    pub unschedulable: bool,
+}
+
+/// One `EtcdMember` and what is under it.
+pub(crate) struct SimMember {
+    pub name: String,
+    pub uid: String,
+    pub created: Timestamp,
+    pub deleting: bool,
+    pub finalizer: bool,
+    pub dormant: bool,
+    pub bootstrap: bool,
+    pub version: Version,
+    pub secret: bool,
+    pub claim: bool,
+    pub record: MemberRecord,
+    pub sent: Option<Sent>,
+    pub pod: Option<SimPod>,
+    /// The data directory: on the claim, or in the memory of the Pod.
+    pub disk: Option<Disk>,
+}
+
+pub(crate) struct SimPod {
+    pub uid: String,
+    pub created: Timestamp,
+    pub age: u32,
+    pub deleting: bool,
+    pub voter_label: bool,
+    pub scheduled: bool,
+    pub up: bool,
+    pub process: SimProcess,
+    /// The highest directive number accepted.
+    pub directive: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SimProcess {
+    Absent,
+    Held,
+    Starting(u32),
+    Running,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Disk {
+    pub nonce: String,
+    /// The ID that etcd started with on it, in which cluster.
+    pub identity: Option<(Id, Id)>,
+    /// Applied index; 0 before it has started.
+    pub applied: u64,
+    pub started: bool,
+}
+
+pub(crate) fn version(text: &str) -> Version {
+    Version::parse(text).unwrap()
+}
+
+impl Sim {
+    pub(crate) fn new(replicas: u32, etcd_version: &str, medium: Medium) -> Self {
+        Self {
+            now: Timestamp::from_second(1_800_000_000).unwrap(),
+            spec: Spec {
+                replicas,
+                version: version(etcd_version),
+                medium,
+                options: Options::default(),
+                progress_deadline: Duration::from_secs(600),
+                is_observed: false,
+                invalid: Vec::new(),
+                unsupported: Vec::new(),
+                blocks_formation: Vec::new(),
+            },
+            record: ClusterRecord::default(),
+            members: Vec::new(),
+            etcd: Etcd::default(),
+            headless: ServiceState::Stale,
+            client: ServiceState::Stale,
+            budget: Budget::Absent,
+            ending: false,
+            checks: Checks::default(),
+            faults: Faults::default(),
+            steps: 0,
+            log: Vec::new(),
+            refusal: None,
+            nudged: None,
+            unproven_since: None,
+            counter: 0,
+            consensus_calls: 0,
+            unschedulable: false,
+        }
+    }
+
+    pub(crate) fn fresh_name(&mut self, prefix: &str) -> String {
+        self.counter += 1;
+        format!("{prefix}{:03}", self.counter)
+    }
+
+    pub(crate) fn member(&mut self, name: &str) -> &mut SimMember {
+        self.members.iter_mut().find(|member| member.name == name).unwrap_or_else(|| panic!("no member {name}"))
+    }
+
+    /// A person edits `spec.replicas`.
+    pub(crate) fn scale(&mut self, replicas: u32) {
+        self.spec.replicas = replicas;
+        self.spec.is_observed = false;
+    }
+
+    /// One pass of the operator, then a moment passes. False: the pass had nothing to do.
+    pub(crate) fn turn(&mut self) -> bool {
+        let facts = self.facts();
+        let plan = plan::plan(&facts);
+        let count = plan.steps().filter(|step| step.is_consensus()).count();
+        assert!(count <= 1, "two consensus steps in one plan: {plan:#?}\n{}", self.story());
+        let acted = !plan.chains.is_empty();
+        self.execute(&plan);
+        self.report(&plan);
+        self.pass_time();
+        self.check();
+        acted
+    }
+
+    /// The part of the statuses that later plans read, and what the process remembers of the quorum.
+    fn report(&mut self, plan: &Plan) {
+        let facts = self.facts();
+        let view = operator::plan::view::View::new(&facts);
+        for view_of in &view.members {
+            let member = self.members.iter_mut().find(|member| member.name == view_of.fact.name).unwrap();
+            let old = crds::EtcdMemberStatus {
+                is_voter: member.record.voter,
+                pod_uid: member.record.pod_uid.clone(),
+                ..crds::EtcdMemberStatus::default()
+            };
+            let status = operator::plan::member_status::member(&view, plan, view_of, 1, &old);
+            member.record.voter = status.is_voter;
+            member.record.pod_uid = status.pod_uid;
+        }
+        let proven = operator::plan::quorum::proven(&view) || self.record.cluster_id.is_none();
+        let now = self.now;
+        if proven {
+            self.unproven_since = None;
+        } else {
+            self.unproven_since.get_or_insert(now);
+        }
+    }
+
+    /// Runs until the planner has nothing to do, several times in a row, and the target is reached.
+    pub(crate) fn settle(&mut self) {
+        self.settle_within(600);
+    }
+
+    pub(crate) fn settle_within(&mut self, turns: usize) {
+        let mut quiet = 0;
+        for _ in 0..turns {
+            let acted = self.turn();
+            quiet = if acted || !self.is_whole() { 0 } else { quiet + 1 };
+            if quiet > 40 {
+                return;
+            }
+        }
+        panic!("not settled after {turns} turns: {}\n{}", self.describe(), self.story());
+    }
+
+    /// Runs so many turns, whatever comes of it.
+    pub(crate) fn run(&mut self, turns: usize) {
+        for _ in 0..turns {
+            self.turn();
+        }
+    }
+
+    pub(crate) fn is_whole(&self) -> bool {
+        let target = self.spec.replicas as usize;
+        if self.ending {
+            return self.members.is_empty();
+        }
+        if target == 0 {
+            return self.members.iter().all(|member| member.pod.is_none());
+        }
+        let voters = self.etcd.list.iter().filter(|member| !member.learner).count();
+        self.etcd.list.len() == target
+            && voters == target
+            && self.members.len() == target
+            && self.members.iter().all(|member| {
+                member.pod.as_ref().is_some_and(|pod| pod.process == SimProcess::Running && pod.voter_label)
+            })
+    }
+
+    pub(crate) fn voters(&self) -> usize {
+        self.etcd.list.iter().filter(|member| !member.learner).count()
+    }
+
+    fn pass_time(&mut self) {
+        self.now += Duration::from_millis(100);
+        let unschedulable = self.unschedulable;
+        let medium = self.spec.medium;
+        let now = self.now;
+        let mut fresh = self.counter;
+        for member in &mut self.members {
+            let Some(pod) = &mut member.pod else { continue };
+            if pod.deleting {
+                member.pod = None;
+                if medium == Medium::Memory {
+                    member.disk = None;
+                }
+                continue;
+            }
+            pod.age += 1;
+            if !pod.scheduled {
+                pod.scheduled = !unschedulable && (medium == Medium::Memory || member.claim);
+                continue;
+            }
+            if !pod.up && pod.age > 3 && member.secret {
+                pod.up = true;
+                pod.process = SimProcess::Held;
+                if member.disk.is_none() {
+                    fresh += 1;
+                    member.disk =
+                        Some(Disk { nonce: format!("nonce{fresh}"), identity: None, applied: 0, started: false });
+                }
+            }
+        }
+        self.counter = fresh;
+        self.start_processes(now);
+        // Deletion of objects: with the finalizer gone, the object and all that is under it go.
+        self.members.retain(|member| !(member.deleting && !member.finalizer));
+    }
+
+    fn start_processes(&mut self, _now: Timestamp) {
+        for member in &mut self.members {
+            let (Some(pod), Some(disk)) = (&mut member.pod, &mut member.disk) else { continue };
+            match (&pod.process, disk.identity) {
+                // A directory with a recorded identity starts by itself.
+                (SimProcess::Held, Some(_)) if disk.started => pod.process = SimProcess::Starting(0),
+                (SimProcess::Starting(age), Some((_, id))) => {
+                    let (cluster, age) = (id, *age);
+                    disk.started = true;
+                    self.checks.started(id_of(disk), &disk.nonce);
+                    if !self.etcd.list.iter().any(|listed| listed.id == id_of(disk)) && self.etcd.formed() {
+                        // Removed: it ends.
+                        pod.process = SimProcess::Held;
+                        continue;
+                    }
+                    pod.process = if age >= 2 { SimProcess::Running } else { SimProcess::Starting(age + 1) };
+                    if pod.process == SimProcess::Running {
+                        self.etcd.publish(id_of(disk), cluster, &member.name, &member.peer_url());
+                    }
+                }
+                (SimProcess::Running, Some(_)) => {
+                    if self.etcd.list.iter().any(|listed| listed.id == id_of(disk)) {
+                        disk.applied = (disk.applied + 2000).min(self.etcd.index);
+                    } else {
+                        pod.process = SimProcess::Held;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes an order, as an agent does: `new` and `existing` only for the directory it is meant for.
+    pub(crate) fn order(&mut self, name: &str, number: u64, nonce: &str, order: &Order) -> bool {
+        let now_formed = self.etcd.formed();
+        let index = self.members.iter().position(|member| member.name == name).unwrap();
+        let peer_url = self.members[index].peer_url();
+        let medium_nonce = self.fresh_name("nonce");
+        let member = &mut self.members[index];
+        let (Some(pod), Some(disk)) = (&mut member.pod, &mut member.disk) else { return false };
+        if number <= pod.directive {
+            return false;
+        }
+        match order {
+            Order::Seed { member_id, cluster_id, incarnation, .. } => {
+                if nonce != disk.nonce || disk.started || pod.process != SimProcess::Held {
+                    return false;
+                }
+                self.checks.seeded(*incarnation, name, nonce, now_formed);
+                disk.identity = Some((*member_id, *cluster_id));
+                pod.process = SimProcess::Starting(0);
+                let _ = peer_url;
+            }
+            Order::Join { member_id, cluster_id, members, .. } => {
+                if nonce != disk.nonce || disk.started || pod.process != SimProcess::Held {
+                    return false;
+                }
+                disk.identity = Some((*member_id, *cluster_id));
+                pod.directive = number;
+                // etcd compares the list in its configuration with the one its peers give.
+                if members.len() == self.etcd.list.len() {
+                    pod.process = SimProcess::Starting(0);
+                } else {
+                    self.log.push(format!("      {name}: member count is unequal"));
+                }
+            }
+            Order::Resume { .. } => {}
+            Order::Quarantine { removed, .. } => {
+                if disk.identity.map(|(id, _)| id) != Some(*removed) {
+                    return false;
+                }
+                assert!(
+                    !self.etcd.list.iter().any(|listed| listed.id == *removed),
+                    "quarantine of a member that etcd lists\n{}",
+                    self.log.join("\n")
+                );
+                *disk = Disk { nonce: medium_nonce, identity: None, applied: 0, started: false };
+                pod.process = SimProcess::Held;
+            }
+        }
+        pod.directive = number;
+        true
+    }
+
+    // Faults of the world.
+
+    pub(crate) fn kill_pod(&mut self, name: &str) {
+        let medium = self.spec.medium;
+        let member = self.member(name);
+        member.pod = None;
+        if medium == Medium::Memory {
+            member.disk = None;
+        }
+        self.log.push(format!("  !! Pod {name} is gone"));
+    }
+
+    /// The volume is emptied under a member that then starts again.
+    pub(crate) fn lose_disk(&mut self, name: &str) {
+        let nonce = self.fresh_name("nonce");
+        let member = self.member(name);
+        member.disk = Some(Disk { nonce, identity: None, applied: 0, started: false });
+        if let Some(pod) = &mut member.pod {
+            pod.process = SimProcess::Held;
+        }
+        self.log.push(format!("  !! disk of {name} is emptied"));
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.members.iter().map(|member| member.name.clone()).collect()
+    }
+
+    pub(crate) fn story(&self) -> String {
+        let skip = self.log.len().saturating_sub(120);
+        self.log[skip..].join("\n")
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        let members: Vec<String> = self
+            .members
+            .iter()
+            .map(|member| {
+                format!(
+                    "{} deleting={} binding={:?} pod={:?} disk={:?}",
+                    member.name,
+                    member.deleting,
+                    member.record.binding,
+                    member.pod.as_ref().map(|pod| (pod.up, &pod.process, pod.voter_label)),
+                    member.disk
+                )
+            })
+            .collect();
+        format!("record {:?}\nlist {:?}\n{}", self.record, self.etcd.list, members.join("\n"))
+    }
+
+    pub(crate) fn plan_now(&self) -> Plan {
+        plan::plan(&self.facts())
+    }
+}
+
+fn id_of(disk: &Disk) -> Id {
+    disk.identity.map_or(Id(0), |(id, _)| id)
+}
+
+impl SimMember {
+    pub(crate) fn peer_url(&self) -> String {
+        format!("http://{}.c.ns.svc:2380", self.name)
+    }
+}
