@@ -1,0 +1,41 @@
+//! What scenarios are written with: a Kubernetes with the operator in it, a namespace of their own, clusters, faults, and a
+//! digest of everything when one fails.
+//!
+//! ```no_run
+//! use tests::harness::{scenario, spec};
+//!
+//! fn main() -> anyhow::Result<()> {
+//!     scenario("m01", async |world| {
+//!         let cluster = world.create("c", &spec::disk(3)).await?;
+//!         cluster.settled(3).await
+//!     })
+//! }
+//! ```
+
+mod agent;
+mod cluster;
+mod condition;
+mod digest;
+mod etcd;
+mod link;
+mod operator;
+mod packets;
+mod process;
+pub mod spec;
+mod stage;
+mod wait;
+mod world;
+mod writer;
+
+pub use agent::AgentHttp;
+pub use cluster::{Cluster, FORMATION};
+pub use condition::{condition, says};
+pub use etcd::{Etcd, Listed};
+pub use link::{Dialler, Identity};
+pub use operator::{NAMESPACE as OPERATOR_NAMESPACE, Operator};
+pub use packets::Blocked;
+pub use process::Process;
+pub use stage::Stage;
+pub use wait::{holds, until};
+pub use world::{World, scenario, scenario_on_nodes};
+pub use writer::Writer;

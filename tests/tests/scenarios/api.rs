@@ -1,0 +1,181 @@
+//! The API as people meet it.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use crds::{EtcdDefrag, EtcdDefragPolicy, EtcdRecovery, EtcdSnapshot, EtcdSnapshotPolicy};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::PostParams;
+use serde_json::json;
+use tests::harness::{FORMATION, World, condition, scenario, spec, until};
+use tests::kube::project;
+
+#[test]
+fn every_sample_is_accepted() -> Result<()> {
+    scenario("samples", async |world| {
+        for sample in std::fs::read_dir(project().join("deploy/samples"))? {
+            let path = sample?.path();
+            let path = path.to_string_lossy();
+            world
+                .stage
+                .kubectl(&["-n", &world.namespace, "apply", "--dry-run=server", "-f", &path])?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn printer_columns_say_whether_it_is_well_and_if_not_why() -> Result<()> {
+    scenario("columns", async |world| {
+        let well = world.create("well", &spec::memory(1)).await?;
+        let nowhere = json!({ "scheduling": { "nodeSelector": { "no-such": "node" } } });
+        let ill = world.create("ill", &spec::with(spec::memory(3), &nowhere)).await?;
+        well.settled(1).await?;
+        ill.says(
+            FORMATION,
+            "Progressing",
+            "True",
+            &["WaitingForSeed"],
+            &["Unschedulable"],
+        )
+        .await?;
+        let table = world.stage.kubectl(&["-n", &world.namespace, "get", "etcdclusters"])?;
+        println!("{table}");
+        let row = |name: &str| {
+            table
+                .lines()
+                .find(|line| line.starts_with(&format!("{name} ")))
+                .unwrap_or_default()
+                .to_owned()
+        };
+        ensure!(table.starts_with("NAME"), "{table}");
+        ensure!(
+            row("well").contains(spec::VERSION) && row("well").contains("1 of 1 voters healthy"),
+            "{table}"
+        );
+        ensure!(
+            row("ill").contains("Forming") && row("ill").contains("Unschedulable"),
+            "{table}"
+        );
+        let members = world
+            .stage
+            .kubectl(&["-n", &world.namespace, "get", "etcdmembers", "-o", "wide"])?;
+        println!("{members}");
+        ensure!(
+            members
+                .lines()
+                .any(|line| line.starts_with("well-") && line.contains("Leader")),
+            "{members}"
+        );
+        Ok(())
+    })
+}
+
+#[test]
+fn what_is_not_acted_on_yet_is_said() -> Result<()> {
+    scenario("not-yet", async |world| {
+        let later = json!({ "recovery": { "quorumLoss": "Automatic" }, "rollout": { "paused": true } });
+        let cluster = world.create("c", &spec::with(spec::memory(1), &later)).await?;
+        let parts = ["recovery.quorumLoss"];
+        cluster
+            .says(FORMATION, "NotImplemented", "True", &["NotImplemented"], &parts)
+            .await?;
+        cluster.settled(1).await?;
+
+        let posted = PostParams::default();
+        let destination = json!({ "pvc": { "claimName": "backup", "subPath": "x" } });
+        let cluster_ref = json!({ "name": "c" });
+        let object = |spec: serde_json::Value| json!({ "metadata": { "name": "x" }, "spec": spec });
+        let snapshot = object(json!({ "clusterRef": cluster_ref, "destination": destination }));
+        world.api::<EtcdSnapshot>().create(&posted, &typed(snapshot)?).await?;
+        let schedule = json!({ "clusterRef": cluster_ref, "schedule": "0 3 * * *", "destination": destination });
+        world
+            .api::<EtcdSnapshotPolicy>()
+            .create(&posted, &typed(object(schedule))?)
+            .await?;
+        world
+            .api::<EtcdDefrag>()
+            .create(&posted, &typed(object(json!({ "clusterRef": cluster_ref })))?)
+            .await?;
+        let schedule = json!({ "clusterRef": cluster_ref, "schedule": "0 3 * * *" });
+        world
+            .api::<EtcdDefragPolicy>()
+            .create(&posted, &typed(object(schedule))?)
+            .await?;
+        let recovery = object(json!({ "clusterRef": cluster_ref, "fromMember": { "best": true } }));
+        world.api::<EtcdRecovery>().create(&posted, &typed(recovery)?).await?;
+
+        said(world, "EtcdSnapshot", async || {
+            Ok(world
+                .api::<EtcdSnapshot>()
+                .get("x")
+                .await?
+                .status
+                .unwrap_or_default()
+                .conditions)
+        })
+        .await?;
+        said(world, "EtcdSnapshotPolicy", async || {
+            Ok(world
+                .api::<EtcdSnapshotPolicy>()
+                .get("x")
+                .await?
+                .status
+                .unwrap_or_default()
+                .conditions)
+        })
+        .await?;
+        said(world, "EtcdDefrag", async || {
+            Ok(world
+                .api::<EtcdDefrag>()
+                .get("x")
+                .await?
+                .status
+                .unwrap_or_default()
+                .conditions)
+        })
+        .await?;
+        said(world, "EtcdDefragPolicy", async || {
+            Ok(world
+                .api::<EtcdDefragPolicy>()
+                .get("x")
+                .await?
+                .status
+                .unwrap_or_default()
+                .conditions)
+        })
+        .await?;
+        said(world, "EtcdRecovery", async || {
+            Ok(world
+                .api::<EtcdRecovery>()
+                .get("x")
+                .await?
+                .status
+                .unwrap_or_default()
+                .conditions)
+        })
+        .await
+    })
+}
+
+fn typed<K: serde::de::DeserializeOwned + kube::Resource<DynamicType = ()>>(
+    mut object: serde_json::Value,
+) -> Result<K> {
+    object["apiVersion"] = K::api_version(&()).into();
+    object["kind"] = K::kind(&()).into();
+    Ok(serde_json::from_value(object)?)
+}
+
+async fn said(_: &World, kind: &str, mut conditions: impl AsyncFnMut() -> Result<Vec<Condition>>) -> Result<()> {
+    until(
+        &format!("the {kind} says NotImplemented"),
+        Duration::from_secs(20),
+        async || {
+            let all = conditions().await?;
+            let found = condition(&all, "NotImplemented")?;
+            ensure!(found.status == "True" && found.reason == "NotImplemented", "{found:?}");
+            Ok(())
+        },
+    )
+    .await
+}

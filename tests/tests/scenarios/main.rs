@@ -1,0 +1,18 @@
+//! Scenarios on a real Kubernetes: what users of etcd operators have met, and what must follow. A test's name starts with the
+//! id of its scenario. Those of `operator_down` and `nodes` run alone (`.config/nextest.toml`).
+
+#![allow(
+    clippy::large_futures,
+    reason = "a scenario is one future with everything in it, and there is one a process"
+)]
+
+mod agents;
+mod api;
+mod deletion;
+mod formation;
+mod loss;
+mod membership;
+mod nodes;
+mod operator_down;
+mod permissions;
+mod steady;

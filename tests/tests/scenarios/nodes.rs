@@ -1,0 +1,126 @@
+//! Nodes that are cut off or lose their power. Alone, on a Kubernetes of three nodes.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use tests::harness::{FORMATION, OPERATOR_NAMESPACE, World, scenario_on_nodes, spec, until};
+
+/// One member a node.
+fn spread() -> Value {
+    json!({ "topologySpreadConstraints": [{
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": { "matchLabels": { "etcd-operator.cozystack.io/cluster": "c" } },
+    }] })
+}
+
+/// The node that the operator acts from stays; the other two go.
+async fn nodes_without_the_operator(world: &World) -> Result<Vec<u8>> {
+    let leader = world.stage.operator().leader().await?;
+    let node = leader
+        .spec
+        .and_then(|spec| spec.node_name)
+        .context("the operator has no node")?;
+    let all = 1..=world.stage.kube.nodes();
+    Ok(all.filter(|n| tests::kube::node_name(*n) != node).collect())
+}
+
+async fn nodes_ready(world: &World) -> Result<()> {
+    use k8s_openapi::api::core::v1::Node;
+    let nodes: kube::Api<Node> = kube::Api::all(world.stage.client.clone());
+    for node in nodes.list(&kube::api::ListParams::default()).await? {
+        let conditions = node
+            .status
+            .clone()
+            .and_then(|status| status.conditions)
+            .unwrap_or_default();
+        let ready = conditions
+            .iter()
+            .any(|condition| condition.type_ == "Ready" && condition.status == "True");
+        if !ready {
+            bail!("{} is not ready", node.name_any());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn quorum_lost_with_two_nodes_cut_off_is_said_and_passes_when_they_are_back() -> Result<()> {
+    scenario_on_nodes("cut-off", async |world| {
+        let kube = &world.stage.kube;
+        let cluster = world.create("c", &spec::with(spec::disk(3), &spread())).await?;
+        cluster.settled(3).await?;
+        cluster.etcd().await?.put("before", "1").await?;
+        let before = cluster.listed().await?;
+        let lost = nodes_without_the_operator(world).await?;
+        let start = Instant::now();
+        for node in &lost {
+            kube.cut_off(*node).await?;
+        }
+        let said = cluster
+            .says(Duration::from_secs(30), "Available", "False", &["QuorumLost"], &[])
+            .await;
+        println!("quorum loss was said after {:.1} s", start.elapsed().as_secs_f32());
+        for node in &lost {
+            kube.reconnect(*node).await?;
+        }
+        said?;
+        until("the nodes are back", FORMATION, async || nodes_ready(world).await).await?;
+        cluster.settled(3).await?;
+        ensure!(cluster.listed().await? == before, "the member list changed");
+        cluster
+            .etcd()
+            .await?
+            .get("before")
+            .await?
+            .context("the data are gone")?;
+        Ok(())
+    })
+}
+
+#[test]
+fn d22_n06_after_a_power_cut_of_every_node_disk_members_come_back_with_no_operator() -> Result<()> {
+    scenario_on_nodes("power", async |world| {
+        let kube = &world.stage.kube;
+        let operator = world.stage.operator();
+        let cluster = world.create("c", &spec::with(spec::disk(3), &spread())).await?;
+        cluster.settled(3).await?;
+        cluster.etcd().await?.put("before", "1").await?;
+        let before = cluster.listed().await?;
+        operator.stop().await?;
+        let pods = cluster.pods().await?;
+        let outcome = async {
+            for node in 1..=kube.nodes() {
+                kube.node_power_off(node).await?;
+            }
+            for node in 1..=kube.nodes() {
+                kube.node_power_on(node).await?;
+            }
+            until("etcd serves again", FORMATION, async || {
+                cluster
+                    .etcd()
+                    .await?
+                    .get("before")
+                    .await?
+                    .context("the data are gone")?;
+                ensure!(cluster.listed().await? == before, "the member list changed");
+                let now = cluster.pods().await?;
+                let uids =
+                    |pods: &[k8s_openapi::api::core::v1::Pod]| pods.iter().map(ResourceExt::uid).collect::<Vec<_>>();
+                ensure!(
+                    uids(&now) == uids(&pods),
+                    "in {OPERATOR_NAMESPACE} nobody runs, and yet Pods were replaced"
+                );
+                Ok(())
+            })
+            .await
+        }
+        .await;
+        operator.start().await?;
+        outcome?;
+        cluster.settled(3).await
+    })
+}

@@ -1,0 +1,111 @@
+//! The operator killed, absent, or two of it. These run alone: every cluster of the stage has the same operator.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use kube::ResourceExt;
+use serde_json::json;
+use tests::harness::{FORMATION, Process, scenario, spec, until};
+
+/// Moments after a change at which the operator is killed, in milliseconds: all through what it takes.
+const MOMENTS: [u64; 6] = [150, 400, 800, 1_300, 2_000, 3_000];
+
+#[test]
+fn m04_m23_an_operator_killed_at_any_moment_of_formation_and_growth_ends_in_the_same_state() -> Result<()> {
+    scenario("m23", async |world| {
+        let operator = world.stage.operator();
+        for (round, moment) in MOMENTS.into_iter().enumerate() {
+            // etcd 3.5 admits its learners one by one, so that there are more steps to be killed between.
+            let version = if round % 2 == 0 { spec::VERSION } else { "3.5.35" };
+            let name = format!("c{round}");
+            let cluster = world
+                .create(&name, &spec::with(spec::memory(3), &json!({ "version": version })))
+                .await?;
+            tokio::time::sleep(Duration::from_millis(moment)).await;
+            operator.crash().await?;
+            tokio::time::sleep(Duration::from_millis(1_000 + moment)).await;
+            operator.crash().await?;
+            cluster.settled(3).await?;
+            let first = cluster.listed().await?;
+
+            cluster.scale(5).await?;
+            tokio::time::sleep(Duration::from_millis(moment)).await;
+            operator.crash().await?;
+            cluster.settled(5).await?;
+            let grown = cluster.listed().await?;
+            // M04, M05: nobody was added twice, nobody who was there had to be added again.
+            ensure!(
+                first.iter().all(|member| grown.contains(member)),
+                "{first:?} became {grown:?}"
+            );
+            cluster.delete().await?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn u11_the_second_operator_takes_over_within_twenty_seconds() -> Result<()> {
+    scenario("u11", async |world| {
+        let operator = world.stage.operator();
+        let running = world.create("running", &spec::memory(3)).await?;
+        running.settled(3).await?;
+        let before = running.listed().await?;
+        ensure!(operator.pods().await?.len() == 2, "there should be two operators");
+        let leader = operator.leader().await?.name_any();
+        let start = Instant::now();
+        operator.kill_leader().await?;
+        let next = world.create("next", &spec::memory(1)).await?;
+        until("another one leads", Duration::from_secs(40), async || {
+            let now = operator.leader().await?.name_any();
+            ensure!(now != leader, "{now} still holds the Lease");
+            Ok(())
+        })
+        .await?;
+        let handover = start.elapsed();
+        println!("the other operator led after {:.1} s", handover.as_secs_f32());
+        ensure!(handover <= Duration::from_secs(20), "it took {handover:?}");
+        next.settled(1).await?;
+        running.settled(3).await?;
+        ensure!(running.listed().await? == before, "the member list changed");
+        Ok(())
+    })
+}
+
+#[test]
+fn d22_members_restart_by_themselves_while_there_is_no_operator() -> Result<()> {
+    scenario("d22", async |world| {
+        let operator = world.stage.operator();
+        let disk = world.create("disk", &spec::disk(3)).await?;
+        let memory = world.create("memory", &spec::memory(1)).await?;
+        disk.settled(3).await?;
+        memory.settled(1).await?;
+        disk.etcd().await?.put("before", "1").await?;
+        let (listed, lone) = (disk.listed().await?, memory.listed().await?);
+        operator.stop().await?;
+        let outcome = async {
+            let mut old = Vec::new();
+            for cluster in [&disk, &memory] {
+                for pod in cluster.pods().await? {
+                    let uid = pod.uid().context("a Pod without a UID")?;
+                    old.push(Process::etcd(&uid)?);
+                    Process::supervisor(&uid)?.kill()?;
+                    Process::agent(&uid)?.kill()?;
+                }
+            }
+            until("they serve again", FORMATION, async || {
+                ensure!(old.iter().all(|process| !process.runs()), "an old process runs");
+                disk.etcd().await?.get("before").await?.context("the data are gone")?;
+                ensure!(disk.listed().await? == listed, "the member list changed");
+                ensure!(memory.listed().await? == lone, "the member list changed");
+                Ok(())
+            })
+            .await
+        }
+        .await;
+        operator.start().await?;
+        outcome?;
+        disk.settled(3).await?;
+        memory.settled(1).await
+    })
+}
