@@ -7,7 +7,7 @@ NEXTEST=0.9.151
 GO_AT_LEAST=1.26
 packages=(
   buildah busybox-static ca-certificates conntrack containerd containernetworking-plugins gcc iproute2 iptables
-  libc6-dev make procps protobuf-compiler runc util-linux
+  kmod libc6-dev make procps protobuf-compiler runc util-linux
 )
 
 say() { echo "setup: $*" >&2; }
@@ -34,6 +34,10 @@ if [ ${#missing[@]} -gt 0 ]; then
   fi
   apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
 fi
+
+# Bridged frames between Pods of one node pass the packet filter; on most kernels a module does that.
+[ -e /proc/sys/net/bridge ] || modprobe br_netfilter || fail "the kernel module br_netfilter cannot be loaded"
+grep -qw overlay /proc/filesystems || modprobe overlay || fail "the kernel module overlay cannot be loaded"
 
 command -v cargo >/dev/null || fail "cargo is missing: install Rust with rustup"
 command -v go >/dev/null || fail "go is missing: install Go $GO_AT_LEAST or newer"

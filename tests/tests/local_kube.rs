@@ -18,7 +18,7 @@ use kube::{
 };
 use tests::kube::{Config, Folder, Image, LocalKube, MAX_NODES, Place};
 
-const POD: &str = r#"
+const POD: &str = r"
 apiVersion: v1
 kind: Service
 metadata: {name: db}
@@ -47,7 +47,7 @@ spec:
       imagePullPolicy: Never
       volumeMounts: [{name: disk, mountPath: /data}]
   volumes: [{name: disk, persistentVolumeClaim: {claimName: disk}}]
-"#;
+";
 
 #[tokio::test]
 async fn a_pod_runs_a_loaded_image_is_found_by_name_and_address_and_has_a_disk_of_exactly_the_size_asked_for() {
@@ -162,37 +162,43 @@ async fn two_clusters_run_side_by_side_and_each_leaves_nothing_at_its_end() {
 }
 
 #[tokio::test]
-async fn what_a_guard_killed_half_way_leaves_is_cleared_by_down_and_by_the_next_up() {
+async fn what_was_killed_half_way_up_is_cleared_away_by_down_and_by_the_next_up() {
     let name = "self-killed";
     let folder = Folder::of(name).unwrap();
-    let log = folder.log("machine-start");
-    for next in ["down", "up"] {
+    for (killed, next) in [("up", "down"), ("guard", "down"), ("guard", "up")] {
         let mut up = Command::new(env!("CARGO_BIN_EXE_local-kube"))
             .args(["up", "--name", name])
-            .stderr(Stdio::piped())
+            .stderr(Stdio::null())
             .spawn()
-            .unwrap_or_else(|error| panic!("{}: {error}", log.display()));
-        // Half-way: containers' cgroups, mounts and links are there, the cluster is not ready.
-        eventually("the API server's process", async || folder.join("api-ready").exists()).await;
+            .unwrap();
+        // Half-way: cgroups, mounts and links are there, the cluster is not ready.
+        eventually("the API server to answer", async || folder.join("api-ready").exists()).await;
         assert!(!folder.kubeconfig().exists(), "no longer half-way");
-        let guard = fs::read_to_string(folder.join("lock")).unwrap();
-        run(Command::new("kill").args(["-9", guard.trim()]));
+        if killed == "up" {
+            up.kill().unwrap();
+        } else {
+            let guard = fs::read_to_string(folder.join("lock")).unwrap();
+            assert!(run(Command::new("kill").args(["-9", guard.trim()])).0);
+            eventually("the machine to die with its guard", async || {
+                !Traces::of(&folder).iter().any(|trace| trace.starts_with("process"))
+            })
+            .await;
+            assert!(
+                Traces::of(&folder).iter().any(|trace| trace.starts_with("cgroup")),
+                "nothing to clear away"
+            );
+        }
         up.wait().unwrap();
-        assert!(
-            Traces::of(&folder).iter().any(|trace| trace.contains("cgroup")),
-            "nothing to clear away"
-        );
-        eventually("the machine to die with its guard", async || {
-            !Traces::of(&folder).iter().any(|trace| trace.starts_with("process"))
-        })
-        .await;
         if next == "up" {
-            let kube = LocalKube::up(Config::new(name)).await.unwrap();
-            kube.down().await.unwrap();
+            LocalKube::up(Config::new(name)).await.unwrap().down().await.unwrap();
         } else {
             LocalKube::take_down(name).await.unwrap();
         }
-        assert_eq!(Traces::of(&folder), Vec::<String>::new());
+        assert_eq!(
+            Traces::of(&folder),
+            Vec::<String>::new(),
+            "after {killed} was killed, {next}"
+        );
     }
 }
 
@@ -229,6 +235,29 @@ async fn nodes_lose_their_power_or_their_network_and_come_back_with_their_disks(
     ready(&client, "n2", true).await;
     eventually("the Pod to run again", async || in_pod("cat /data/a").1 == "kept\n").await;
 
+    // The disk is lost: an empty one of the same size in its place.
+    kubectl(&kube, &["delete", "pod", "db-0", "--force"]);
+    let volumes = Api::<PersistentVolume>::all(client.clone())
+        .list(&ListParams::default())
+        .await
+        .unwrap();
+    kube.lose_volume(volumes.items[0].metadata.name.as_ref().unwrap())
+        .await
+        .unwrap();
+    apply(&kube, &pinned);
+    kubectl(&kube, &["wait", "--for=condition=Ready", "pod/db-0", "--timeout=60s"]);
+    let (_, disk) = in_pod("ls /data; df -k /data");
+    assert!(disk.contains(" 8192 ") && !disk.starts_with('a'), "{disk}");
+
+    kube.freeze("kube-apiserver").await.unwrap();
+    let answer = tokio::time::timeout(Duration::from_secs(2), client.apiserver_version()).await;
+    assert!(answer.is_err(), "the frozen API server has answered: {answer:?}");
+    kube.thaw("kube-apiserver").await.unwrap();
+    eventually("the API server to answer", async || {
+        client.apiserver_version().await.is_ok()
+    })
+    .await;
+
     let error = kube.node_power_off(MAX_NODES + 1).await.unwrap_err().to_string();
     assert!(error.contains("the nodes are 1 to 2"), "{error}");
     kube.down().await.unwrap();
@@ -237,7 +266,7 @@ async fn nodes_lose_their_power_or_their_network_and_come_back_with_their_disks(
 /// An image that answers every connection to port 8080.
 fn greeter(folder: &Folder) -> PathBuf {
     let archive = folder.join("greeter.tar");
-    let tools = ["sh", "cat", "dd", "nc", "nslookup", "wc"];
+    let tools = ["sh", "cat", "dd", "df", "ls", "nc", "nslookup", "wc"];
     let image = Image {
         name: "localhost/greeter:1".into(),
         files: vec![("/usr/bin/busybox".into(), "/bin/busybox".into())],

@@ -12,7 +12,7 @@ use std::{
         fd::AsFd,
         unix::fs::{MetadataExt, symlink},
     },
-    path::Path,
+    path::{Path, PathBuf},
     process::Stdio,
     thread,
     time::{Duration, Instant},
@@ -48,6 +48,8 @@ pub(super) struct State {
     pub machine: u32,
     /// What the cluster was asked to be.
     pub config: Config,
+    /// The images that its nodes started with; their name tells the versions of everything in it.
+    pub images: PathBuf,
 }
 
 impl State {
@@ -240,7 +242,8 @@ async fn owner_gone() -> Result<()> {
 }
 
 async fn live(folder: &Folder, config: &Config, progress: &Progress) -> Result<()> {
-    prepare(folder, config, progress)?;
+    let images = containerd::template(progress)?;
+    prepare(folder, config, &images)?;
 
     let mut machine = start_machine(folder)?;
     let mut lines = BufReader::new(machine.stdout.take().context("the machine has no output")?).lines();
@@ -257,6 +260,7 @@ async fn live(folder: &Folder, config: &Config, progress: &Progress) -> Result<(
             let state = State {
                 machine: first,
                 config: config.clone(),
+                images: images.clone(),
             };
             fs::write(folder.join("state.json"), serde_json::to_vec_pretty(&state)?)?;
             pki::write_host_kubeconfig(folder, api.address())?;
@@ -274,17 +278,15 @@ async fn live(folder: &Folder, config: &Config, progress: &Progress) -> Result<(
 /// What the guard says last when the cluster is up.
 pub(super) const UP: &str = "up";
 
-fn prepare(folder: &Folder, config: &Config, progress: &Progress) -> Result<()> {
+fn prepare(folder: &Folder, config: &Config, images: &Path) -> Result<()> {
     for mount_point in ["/var/lib/kubelet", "/var/lib/cni"] {
         fs::create_dir_all(mount_point)?;
     }
-    Binaries::build(progress)?;
-    let images = containerd::template(progress)?;
     fs::write(folder.join("config.json"), serde_json::to_vec_pretty(config)?)?;
     pki::write(folder, config.nodes)?;
     link_programs(folder)?;
     for n in 1..=config.nodes {
-        node::create_disk(folder, config, n, &images)?;
+        node::create_disk(folder, config, n, images)?;
     }
     Cgroups::of(folder.id()).create(config.nodes)
 }

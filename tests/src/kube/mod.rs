@@ -158,16 +158,24 @@ impl LocalKube {
             bail!("{} nodes cannot be; use 1 to {MAX_NODES}", config.nodes);
         }
         let folder = Folder::of(&config.name)?;
+        let progress = Progress::stderr();
+        // Here rather than in the guard, so that a build ends when its caller is interrupted.
+        Binaries::build(&progress)?;
+        let images = containerd::template(&progress)?;
+        // Tests that share a cluster may all want to start it at once.
+        let _one_at_a_time = components::lock(&paths::cache()?.join(folder.id()))?;
         if config.lifetime == Lifetime::UntilDown
             && let Ok(found) = Self::attach(&config.name)
-            && State::read(&folder)?.config == *config
+            && let State {
+                config: ref as_now,
+                images: ref images_now,
+                ..
+            } = State::read(&folder)?
+            && (as_now, images_now) == (config, &images)
         {
             return Ok(found);
         }
         guard::take_down(&folder)?;
-        let progress = Progress::stderr();
-        // Here rather than in the guard, so that a build ends when its caller is interrupted.
-        Binaries::build(&progress)?;
         fs::create_dir_all(folder.join("logs"))?;
         let log = File::options().create(true).append(true).open(folder.log("guard"))?;
         let mut guard = Command::new(program()?)
