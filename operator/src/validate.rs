@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crds::{
-    EtcdCluster, EtcdClusterSpec, StorageMedium,
+    EtcdCluster, EtcdClusterSpec, EtcdMemberSpec, StorageMedium,
     etcdcluster::{EtcdClusterStatus, ObservedCluster, QuorumLossPolicy, RolloutSpec},
     names::ClusterName,
 };
@@ -38,6 +38,9 @@ pub fn spec(cluster: &EtcdCluster) -> Spec {
     let blocks_formation = blocks_formation(&cluster.spec);
     let mut unsupported = blocks_formation.clone();
     unsupported.extend(not_acted_on(&cluster.spec));
+    if cluster.annotations().contains_key(crds::annotations::FENCED) {
+        unsupported.push(format!("annotation {}", crds::annotations::FENCED));
+    }
     if formed {
         unsupported.extend(changed_after_formation(&cluster.spec, cluster.status.as_ref()));
     }
@@ -97,6 +100,26 @@ fn not_acted_on(spec: &EtcdClusterSpec) -> Vec<String> {
 fn changed_after_formation(spec: &EtcdClusterSpec, status: Option<&EtcdClusterStatus>) -> Vec<String> {
     let Some(recorded) = status.and_then(|status| status.observed.as_ref()) else { return Vec::new() };
     let fields = [("a change of spec.version", recorded.version != spec.version)];
+    named(&fields)
+}
+
+/// Fields in which a member differs from the target: it keeps what it was made with until changes are rolled out.
+#[must_use]
+pub fn drift(member: &EtcdMemberSpec, target: &ObservedCluster) -> Vec<String> {
+    let fields = [
+        ("a change of spec.storage", member.storage != target.storage),
+        ("a change of spec.resources", member.resources != target.resources),
+        ("a change of spec.affinity", member.affinity != target.affinity),
+        (
+            "a change of spec.topologySpreadConstraints",
+            member.topology_spread_constraints != target.topology_spread_constraints,
+        ),
+        ("a change of spec.additionalMetadata", member.additional_metadata != target.additional_metadata),
+        ("a change of spec.options", member.options != target.options),
+        ("a change of spec.imagePullSecrets", member.image_pull_secrets != target.image_pull_secrets),
+        ("a change of spec.agent", member.agent != target.agent),
+        ("a change of spec.scheduling", member.scheduling != target.scheduling),
+    ];
     named(&fields)
 }
 

@@ -1,8 +1,9 @@
 //! One pass over one cluster: observe, plan, execute, report.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use futures::future::join_all;
+use jiff::SignedDuration;
 use kube::ResourceExt;
 
 use super::{
@@ -13,6 +14,7 @@ use super::{
     events,
     execute::{self, Executor, Outcome},
     links,
+    memory::Memory,
     mirror::ClusterKey,
     observe::{self, Objects},
     report,
@@ -36,6 +38,14 @@ const BUSY: u32 = 60;
 const AFTER_BUSY: Duration = Duration::from_secs(2);
 /// Members of a cluster that ends are let go this much later at the latest when something failed.
 const RETRY_ENDING: Duration = Duration::from_secs(2);
+/// Until time tells more, or until facts that have just changed are read again.
+const MOMENT: Duration = Duration::from_millis(500);
+/// A membership call that etcd refused is made again after this at the latest: it refuses some for 5 s and no longer.
+const AFTER_REFUSAL: Duration = Duration::from_millis(400);
+/// Between two looks at a cluster whose quorum has been lost for a while.
+const WITHOUT_QUORUM: Duration = Duration::from_secs(10);
+/// So many failures in a row that usually pass by themselves are not said.
+const PATIENCE: u32 = 5;
 
 /// Looks at one cluster; says after how long it is to be looked at again at the latest.
 pub(super) async fn pass(world: &World, key: &ClusterKey) -> Option<Duration> {
@@ -54,6 +64,7 @@ pub(super) async fn pass(world: &World, key: &ClusterKey) -> Option<Duration> {
 /// The cluster object is there.
 async fn living(world: &World, key: &ClusterKey, objects: Objects) -> Duration {
     let mut memory = world.take_memory(key);
+    forget_former(world, key, &objects, &mut memory);
     let mut facts = observe::local(world, key, &objects, &memory, world.now());
     if let Err(error) = notice_end_of_namespace(world, key, &mut facts).await {
         tracing::debug!(cluster = %key, %error, "the namespace could not be read");
@@ -73,6 +84,18 @@ async fn living(world: &World, key: &ClusterKey, objects: Objects) -> Duration {
     finish(world, key, &facts, &plan, outcome).await
 }
 
+/// Ends what is kept for members that are gone.
+fn forget_former(world: &World, key: &ClusterKey, objects: &Objects, memory: &mut Memory) {
+    let present: BTreeSet<String> = objects.members.iter().map(|member| member.name.clone()).collect();
+    for name in memory.linked.difference(&present) {
+        links::forget(world, &key.namespace, name);
+    }
+    let uids: Vec<&str> = objects.members.iter().map(|member| member.uid.as_str()).collect();
+    memory.identities.retain(|uid, _| uids.contains(&uid.as_str()));
+    memory.sent.retain(|uid, _| uids.contains(&uid.as_str()));
+    memory.linked = present;
+}
+
 /// Reports, remembers, and says when to look again.
 async fn finish(world: &World, key: &ClusterKey, facts: &Facts, plan: &Plan, outcome: Outcome) -> Duration {
     let Outcome { done, failures, mut memory, cluster, members } = outcome;
@@ -83,26 +106,32 @@ async fn finish(world: &World, key: &ClusterKey, facts: &Facts, plan: &Plan, out
     let hurry = acted && failures.is_empty() && memory.busy % 4 != 0;
     let reported = if hurry { Ok(()) } else { tell(world, key, facts, plan, &cluster, &members).await };
     let mut delay = plan.again.unwrap_or(SAFETY_NET).min(SAFETY_NET);
-    if facts.unproven_since.is_some() {
+    if let Some(since) = facts.unproven_since {
         // Time itself changes what is known of the quorum.
-        delay = delay.min(Duration::from_millis(500));
+        let settled = facts.now.duration_since(since) > SignedDuration::from_secs(15);
+        delay = delay.min(if settled { WITHOUT_QUORUM } else { MOMENT });
     }
     if acted {
         delay = if memory.busy > BUSY { AFTER_BUSY } else { Duration::ZERO };
     }
     let errors: Vec<&PassError> = failures.iter().chain(reported.as_ref().err()).collect();
-    let serious: Vec<&&PassError> = errors.iter().filter(|error| !error.is_momentary()).collect();
-    if let Some(error) = serious.first() {
-        let text = error.to_string();
-        if memory.said.as_deref() != Some(&text) {
-            tracing::warn!(namespace = %key.namespace, cluster = %key.name, error = %text, "a step failed and is tried again");
-            memory.said = Some(text);
+    match errors.iter().find(|error| !error.is_momentary()).or(errors.first()) {
+        None => memory.succeeded(),
+        Some(error) => {
+            let wait = memory.back_off();
+            // Facts that changed under a plan, and refusals that pass, are daily business; not for long, though.
+            delay = delay.min(wait);
+            if error.is_refusal() {
+                delay = delay.min(AFTER_REFUSAL);
+            } else if !error.is_momentary() || memory.failures > PATIENCE {
+                delay = wait;
+                let text = error.to_string();
+                if memory.said.as_deref() != Some(&text) {
+                    tracing::warn!(namespace = %key.namespace, cluster = %key.name, error = %text, "tried again in a moment");
+                    memory.said = Some(text);
+                }
+            }
         }
-        delay = memory.back_off().max(delay.min(Duration::from_millis(100)));
-    } else if !errors.is_empty() {
-        delay = delay.min(Duration::from_millis(50));
-    } else {
-        memory.succeeded();
     }
     world.put_memory(key, memory);
     delay
@@ -180,8 +209,10 @@ async fn release_former(world: &World, key: &ClusterKey, objects: &Objects) -> O
 /// The cluster object is not there: its members are let go, nothing else is done.
 async fn gone(world: &World, key: &ClusterKey) -> Option<Duration> {
     let members = world.cache.members.of(key);
+    for name in world.take_memory(key).linked {
+        links::forget(world, &key.namespace, &name);
+    }
     if members.is_empty() {
-        world.forget_memory(key);
         return None;
     }
     let apis = Apis::new(&world.operator.client, &key.namespace);

@@ -48,6 +48,12 @@ impl PassError {
         Self::Stale { step: step.kind(), what: what.into() }
     }
 
+    /// etcd itself said no.
+    #[must_use]
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Etcd(error) if error.refusal().is_some())
+    }
+
     /// It passes by itself within moments: read again at once, say nothing.
     #[must_use]
     pub(super) fn is_momentary(&self) -> bool {

@@ -1,6 +1,9 @@
 //! What this process remembers of a cluster between passes. Everything in it can be lost: it only saves repetition.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 
@@ -14,6 +17,8 @@ pub(super) struct Memory {
     pub identities: HashMap<String, (String, Timestamp)>,
     /// The last order sent to each member, by UID.
     pub sent: HashMap<String, Sent>,
+    /// Members that a link is kept for.
+    pub linked: BTreeSet<String>,
     /// The last raft write made for a joiner.
     pub nudged: Option<Timestamp>,
     /// Since when no voter has proven a quorum.

@@ -84,10 +84,6 @@ impl World {
     fn put_memory(&self, key: &ClusterKey, memory: Memory) {
         self.memories.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), memory);
     }
-
-    fn forget_memory(&self, key: &ClusterKey) {
-        self.memories.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
-    }
 }
 
 /// Runs every controller until `shutdown` is true. Called only while the lease is held; `changes` tells which clusters

@@ -1,6 +1,6 @@
 //! Gathers the facts about one cluster: from the mirrors, from the links, and from etcd itself.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crds::{EtcdCluster, EtcdMember, annotations};
 use etcd::{Access, Admin};
@@ -67,9 +67,15 @@ impl Objects {
 pub(super) fn local(world: &World, key: &ClusterKey, objects: &Objects, memory: &Memory, now: Timestamp) -> Facts {
     let cluster = &objects.cluster;
     let members = objects.members.iter().map(|member| member_facts(world, key, cluster, member, memory, now)).collect();
+    let mut cluster_facts = cluster_facts(cluster);
+    if let Some(target) = cluster.status.as_ref().and_then(|status| status.observed.as_ref()) {
+        let drifted: BTreeSet<String> =
+            objects.members.iter().flat_map(|member| validate::drift(&member.value.spec, target)).collect();
+        cluster_facts.spec.unsupported.extend(drifted);
+    }
     Facts {
         now,
-        cluster: cluster_facts(cluster),
+        cluster: cluster_facts,
         members,
         list: Fact::Unknown { why: "it was not read".into() },
         services: services(&world.cache, key, cluster),

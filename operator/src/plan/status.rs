@@ -130,7 +130,7 @@ fn cluster_conditions(
         observed_generation: Some(generation),
     };
     let mut all = Vec::new();
-    let (available, degraded) = health(view, plan, quorum);
+    let (available, degraded) = health(view, plan, quorum, old);
     if let Some((status, reason, message)) = available {
         all.push(condition(ConditionType::Available, status, reason, message));
     }
@@ -142,10 +142,16 @@ fn cluster_conditions(
     all
 }
 
+/// It was paused, and no quorum has been seen since.
+fn was_paused(old: &EtcdClusterStatus) -> bool {
+    conditions::find(&old.conditions, ConditionType::Available)
+        .is_some_and(|condition| condition.reason == Reason::Paused.as_str())
+}
+
 type Said = (ConditionStatus, Reason, String);
 
 /// `Available` and `Degraded`; `None` leaves what was said last.
-fn health(view: &View, plan: &Plan, quorum: &Quorum) -> (Option<Said>, Option<Said>) {
+fn health(view: &View, plan: &Plan, quorum: &Quorum, old: &EtcdClusterStatus) -> (Option<Said>, Option<Said>) {
     use ConditionStatus::{False, True};
     let (healthy, voters, needed) = (view.healthy_voters(), view.voters(), view.needed());
     let counts = format!("{healthy} of {voters} voters healthy, {needed} needed");
@@ -179,6 +185,10 @@ fn health(view: &View, plan: &Plan, quorum: &Quorum) -> (Option<Said>, Option<Sa
                 Some((True, Reason::QuorumAvailable, message.clone())),
                 Some((True, Reason::MembersUnhealthy, message)),
             )
+        }
+        Quorum::Lost { .. } | Quorum::Unreachable if was_paused(old) => {
+            let message = "the members are starting again".to_owned();
+            (Some((False, Reason::Paused, message.clone())), Some((False, Reason::Paused, message)))
         }
         Quorum::Lost { missing } => {
             let message = format!(
