@@ -1,6 +1,9 @@
 //! One pass over one cluster: observe, plan, execute, report.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use futures::future::join_all;
 use jiff::SignedDuration;
@@ -63,6 +66,7 @@ pub(super) async fn pass(world: &World, key: &ClusterKey) -> Option<Duration> {
 
 /// The cluster object is there.
 async fn living(world: &World, key: &ClusterKey, objects: Objects) -> Duration {
+    let started = Instant::now();
     let mut memory = world.take_memory(key);
     forget_former(world, key, &objects, &mut memory);
     let mut facts = observe::local(world, key, &objects, &memory, world.now());
@@ -81,7 +85,7 @@ async fn living(world: &World, key: &ClusterKey, objects: Objects) -> Duration {
     facts.unproven_since = unproven_since;
     let plan = plan::plan(&facts);
     let outcome = Executor::new(world, key, &facts, &objects, memory).run(&plan).await;
-    finish(world, key, &facts, &plan, outcome).await
+    finish(world, key, started, &facts, &plan, outcome).await
 }
 
 /// Ends what is kept for members that are gone.
@@ -97,7 +101,14 @@ fn forget_former(world: &World, key: &ClusterKey, objects: &Objects, memory: &mu
 }
 
 /// Reports, remembers, and says when to look again.
-async fn finish(world: &World, key: &ClusterKey, facts: &Facts, plan: &Plan, outcome: Outcome) -> Duration {
+async fn finish(
+    world: &World,
+    key: &ClusterKey,
+    started: Instant,
+    facts: &Facts,
+    plan: &Plan,
+    outcome: Outcome,
+) -> Duration {
     let Outcome { done, failures, mut memory, cluster, members } = outcome;
     events::of_steps(world, &cluster, &done);
     let acted = done.iter().any(|step| !matches!(step, Step::Nudge { .. }));
@@ -133,6 +144,7 @@ async fn finish(world: &World, key: &ClusterKey, facts: &Facts, plan: &Plan, out
             }
         }
     }
+    world.operator.metrics.pass(started.elapsed(), errors.is_empty());
     world.put_memory(key, memory);
     delay
 }

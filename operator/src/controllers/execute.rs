@@ -99,7 +99,9 @@ impl<'w> Executor<'w> {
     async fn chain(&self, steps: &[Step]) -> (Vec<Step>, Option<PassError>) {
         let mut done = Vec::new();
         for step in steps {
-            match self.step(step).await {
+            let answer = self.step(step).await;
+            self.world.operator.metrics.step(step.kind(), answer.is_ok());
+            match answer {
                 Ok(()) => {
                     self.tell(step);
                     done.push(step.clone());
