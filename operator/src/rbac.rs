@@ -54,26 +54,47 @@ impl fmt::Display for Verb {
 
 type Row = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-/// Everything the operator does, wherever clusters are. The shipped ClusterRole grants this and no more.
+/// Everything the operator does, wherever clusters are. The shipped `ClusterRole` grants this and no more.
 const EVERYWHERE: &[Row] = &[
-    (crds::GROUP, &["etcdclusters"], &["get", "list", "watch"]),
     (
         crds::GROUP,
-        &["etcdmembers"],
-        &["get", "list", "watch", "create", "delete", "patch"],
+        &[
+            "etcdclusters",
+            "etcddefragpolicies",
+            "etcddefrags",
+            "etcdmembers",
+            "etcdrecoveries",
+            "etcdsnapshotpolicies",
+            "etcdsnapshots",
+        ],
+        &["list", "watch"],
     ),
-    (crds::GROUP, &["etcdclusters/status", "etcdmembers/status"], &["patch"]),
-    ("", &["pods"], &["get", "list", "watch", "create", "delete", "patch"]),
+    (crds::GROUP, &["etcdclusters"], &["get"]),
+    (crds::GROUP, &["etcdmembers"], &["create", "delete", "patch"]),
     (
-        "",
-        &["persistentvolumeclaims", "services"],
-        &["get", "list", "watch", "create", "patch"],
+        crds::GROUP,
+        &[
+            "etcdclusters/status",
+            "etcddefragpolicies/status",
+            "etcddefrags/status",
+            "etcdmembers/status",
+            "etcdrecoveries/status",
+            "etcdsnapshotpolicies/status",
+            "etcdsnapshots/status",
+        ],
+        &["patch"],
     ),
-    ("", &["secrets"], &["get", "create", "patch", "delete"]),
+    ("", &["pods"], &["list", "watch", "create", "delete", "patch"]),
+    ("", &["persistentvolumeclaims"], &["list", "watch", "create"]),
+    ("", &["services"], &["list", "watch", "create", "patch"]),
+    // Whether the name of a member can be resolved before it joins.
+    ("discovery.k8s.io", &["endpointslices"], &["list", "watch"]),
+    ("", &["secrets"], &["get", "create", "patch"]),
+    ("", &["namespaces"], &["get"]),
     (
         "policy",
         &["poddisruptionbudgets"],
-        &["get", "list", "watch", "create", "delete", "patch"],
+        &["list", "watch", "create", "delete", "patch"],
     ),
     ("events.k8s.io", &["events"], &["create", "patch"]),
 ];
@@ -220,6 +241,10 @@ fn review(settings: &Settings, verb: Verb) -> SelfSubjectAccessReview {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use serde::Deserialize;
+
     use super::*;
 
     #[test]
@@ -270,6 +295,62 @@ mod tests {
         assert_eq!(asked.resource.as_deref(), Some("etcdclusters"));
         assert_eq!(asked.subresource.as_deref(), Some("status"));
         assert_eq!(asked.namespace.as_deref(), Some("ns"));
+    }
+
+    /// Group, resource, verb and name ("" for any) of every rule of the roles that the operator is bound to.
+    fn granted(kind: &str) -> BTreeSet<[String; 4]> {
+        let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/rbac.yaml")).unwrap();
+        let texts = |value: &serde_json::Value| -> Vec<String> {
+            value
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|one| one.as_str().unwrap().to_owned())
+                .collect()
+        };
+        let mut all = BTreeSet::new();
+        for document in serde_yaml_ng::Deserializer::from_str(&text) {
+            let role = serde_json::Value::deserialize(document).unwrap();
+            if role["kind"] != kind || role["metadata"]["name"] != "etcd-operator" {
+                continue;
+            }
+            for rule in role["rules"].as_array().unwrap() {
+                let names = texts(&rule["resourceNames"]);
+                let names = if names.is_empty() { vec![String::new()] } else { names };
+                for group in texts(&rule["apiGroups"]) {
+                    for resource in texts(&rule["resources"]) {
+                        for verb in texts(&rule["verbs"]) {
+                            for name in &names {
+                                all.insert([group.clone(), resource.clone(), verb.clone(), name.clone()]);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn u15_the_shipped_roles_grant_what_is_needed_and_no_more() {
+        let wanted = |in_role: fn(Own) -> Option<&'static str>| -> BTreeSet<[String; 4]> {
+            let rows = needed(true)
+                .into_iter()
+                .filter_map(|verb| in_role(verb.own).map(|name| (verb, name)));
+            rows.map(|(verb, name)| [verb.group, verb.resource, verb.verb, name].map(str::to_owned))
+                .collect()
+        };
+        let everywhere = wanted(|own| match own {
+            Own::Everywhere => Some(""),
+            Own::Namespace | Own::Object(_) => None,
+        });
+        assert_eq!(granted("ClusterRole"), everywhere);
+        let own_namespace = wanted(|own| match own {
+            Own::Everywhere => None,
+            Own::Namespace => Some(""),
+            Own::Object(name) => Some(name),
+        });
+        assert_eq!(granted("Role"), own_namespace);
     }
 
     #[test]
