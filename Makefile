@@ -12,6 +12,9 @@ IMAGES ?=
 TAG ?= dev
 PREFIX := $(if $(IMAGES),$(IMAGES)/,)
 
+# For machines without a kubectl of their own.
+export PATH := $(PATH):$(CURDIR)/.local/kube/bin
+
 .PHONY: help setup demo test lint bench kube-up kube-down images deploy undeploy generate soak
 
 help: ## this list
@@ -50,5 +53,5 @@ deploy: ## the operator into the cluster that KUBECONFIG names; IMAGES=<registry
 	  | kubectl apply --server-side -f -
 	@kubectl -n etcd-operator-system rollout status deployment/etcd-operator --timeout=120s
 
-undeploy: ## the operator away; etcd keeps running
-	@deploy/undeploy.sh
+undeploy: ## the operator away; etcd keeps running; ALL=1: every cluster, its data and the CRDs, too
+	@deploy/undeploy.sh $(if $(ALL),--all)

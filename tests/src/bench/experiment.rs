@@ -1,0 +1,125 @@
+//! The experiments, and how each is run.
+
+use anyhow::{Context, Result};
+
+use super::{agent, form, links, quorum_loss, replace, sizes, stand::Stand, ten};
+
+/// What one run of an experiment gives: ids of figures, and their values.
+pub type Readings = Vec<(&'static str, f64)>;
+
+/// One way to measure one or several figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Experiment {
+    /// Sizes of the binaries.
+    Sizes,
+    /// The operator with many members that are simulated.
+    Links,
+    /// A cluster in memory forms.
+    FormMemory,
+    /// A cluster on disks forms.
+    FormDisk,
+    /// A memory member loses its Pod.
+    Replace,
+    /// Two memory members lose their Pods.
+    LostPods,
+    /// A client writes.
+    Agent,
+    /// Ten clusters form.
+    Ten,
+    /// Two nodes are cut off.
+    LostNodes,
+}
+
+impl Experiment {
+    /// All, in the order in which they are run: those that share a stand follow each other.
+    pub const ALL: [Self; 9] = [
+        Self::Sizes,
+        Self::FormMemory,
+        Self::FormDisk,
+        Self::Replace,
+        Self::LostPods,
+        Self::Agent,
+        Self::Ten,
+        Self::Links,
+        Self::LostNodes,
+    ];
+
+    /// Ids of the figures that it gives.
+    pub fn figures(self) -> &'static [&'static str] {
+        match self {
+            Self::Sizes => &["agent-binary-bytes", "operator-binary-bytes"],
+            Self::Links => &["operator-rss-per-member"],
+            Self::FormMemory => &["form-first-voter", "form-3-memory"],
+            Self::FormDisk => &["form-3-disk"],
+            Self::Replace => &["replace-memory-pod"],
+            Self::LostPods => &["detect-quorum-loss-pods"],
+            Self::Agent => &["agent-rss", "agent-cpu"],
+            Self::Ten => &["form-10x3", "operator-rss-10", "operator-cpu-10"],
+            Self::LostNodes => &["detect-quorum-loss"],
+        }
+    }
+
+    /// Nodes of the Kubernetes that it needs; 0 for none.
+    pub fn nodes(self) -> u8 {
+        match self {
+            Self::Sizes => 0,
+            Self::FormMemory
+            | Self::FormDisk
+            | Self::Replace
+            | Self::LostPods
+            | Self::Agent
+            | Self::Ten
+            | Self::Links => 1,
+            Self::LostNodes => 3,
+        }
+    }
+
+    /// How often it is run when five runs are asked for: what is the same each time is read once.
+    pub fn runs(self, asked: usize) -> usize {
+        match self {
+            Self::Sizes => 1,
+            _ => asked,
+        }
+    }
+
+    /// A run that is not counted comes first, so that all files are in the page cache and all code has run once. Not where
+    /// the run itself begins with a time that is not counted.
+    pub fn has_warm_up(self) -> bool {
+        !matches!(self, Self::Sizes | Self::Links | Self::Agent)
+    }
+
+    /// One run. `number` differs from run to run.
+    pub async fn run(self, stand: Option<&Stand>, number: usize) -> Result<Readings> {
+        let stand = stand.context("no Kubernetes");
+        match self {
+            Self::Sizes => sizes::run(),
+            Self::Links => links::run(stand?).await,
+            Self::FormMemory => form::memory(stand?, number).await,
+            Self::FormDisk => form::disk(stand?, number).await,
+            Self::Replace => replace::run(stand?, number).await,
+            Self::LostPods => quorum_loss::pods(stand?, number).await,
+            Self::Agent => agent::run(stand?, number).await,
+            Self::Ten => ten::run(stand?, number).await,
+            Self::LostNodes => quorum_loss::nodes(stand?, number).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::figures::FIGURES;
+
+    #[test]
+    fn every_figure_is_measured_by_exactly_one_experiment() {
+        let mut measured: Vec<&str> = Experiment::ALL
+            .iter()
+            .flat_map(|experiment| experiment.figures())
+            .copied()
+            .collect();
+        let mut listed: Vec<&str> = FIGURES.iter().map(|figure| figure.id).collect();
+        measured.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(measured, listed);
+    }
+}

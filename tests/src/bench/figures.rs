@@ -1,0 +1,148 @@
+//! The list of figures.
+
+/// One figure.
+#[derive(Clone, Copy, Debug)]
+pub struct Figure {
+    /// Its id, by which it is asked for and kept.
+    pub id: &'static str,
+    /// What is measured.
+    pub what: &'static str,
+    /// The unit of its values.
+    pub unit: &'static str,
+    /// The most that it should be.
+    pub wanted: f64,
+    /// The same figure of the Go operator of this API, on such a machine with this local Kubernetes; empty where it has
+    /// nothing to compare.
+    pub go_operator: &'static str,
+}
+
+const fn figure(
+    id: &'static str,
+    what: &'static str,
+    unit: &'static str,
+    wanted: f64,
+    go_operator: &'static str,
+) -> Figure {
+    Figure {
+        id,
+        what,
+        unit,
+        wanted,
+        go_operator,
+    }
+}
+
+const MIB: f64 = 1_048_576.0;
+
+/// Every figure, in the order of the table.
+pub const FIGURES: [Figure; 14] = [
+    figure(
+        "form-first-voter",
+        "cluster created -> first voter Available",
+        "s",
+        4.0,
+        "5.3",
+    ),
+    figure("form-3-memory", "cluster created -> 3 voters, memory", "s", 6.0, "31.5"),
+    figure("form-3-disk", "cluster created -> 3 voters, disk", "s", 6.0, "34.9"),
+    figure(
+        "replace-memory-pod",
+        "Pod of a memory member deleted -> 3 voters",
+        "s",
+        6.0,
+        "14.1",
+    ),
+    figure(
+        "detect-quorum-loss",
+        "2 of 3 nodes cut off -> QuorumLost",
+        "s",
+        5.0,
+        "> 90",
+    ),
+    figure(
+        "detect-quorum-loss-pods",
+        "2 of 3 memory Pods deleted -> QuorumLost",
+        "s",
+        5.0,
+        "> 90",
+    ),
+    figure(
+        "form-10x3",
+        "10 memory clusters created at once -> all 3 voters",
+        "s",
+        20.0,
+        "43.7",
+    ),
+    figure(
+        "operator-rss-10",
+        "operator resident, those 10 clusters up",
+        "MiB",
+        25.0,
+        "65",
+    ),
+    figure(
+        "operator-cpu-10",
+        "operator's share of a core over 60 s, idle",
+        "%",
+        0.8,
+        "0.8",
+    ),
+    figure(
+        "operator-rss-per-member",
+        "operator resident, for each of 500 members",
+        "KiB",
+        43.0,
+        "",
+    ),
+    figure("agent-rss", "agent resident, a client writes 100/s", "MiB", 12.0, ""),
+    figure(
+        "agent-cpu",
+        "agent's share of a core, a client writes 100/s",
+        "%",
+        0.5,
+        "",
+    ),
+    figure("agent-binary-bytes", "etcd-agent, stripped", "bytes", 12.0 * MIB, ""),
+    figure(
+        "operator-binary-bytes",
+        "etcd-operator, stripped",
+        "bytes",
+        20.0 * MIB,
+        "",
+    ),
+];
+
+/// The figure of that id.
+pub fn find(id: &str) -> Option<&'static Figure> {
+    FIGURES.iter().find(|figure| figure.id == id)
+}
+
+/// The middle of the values; of an even number of them, the mean of the two in the middle.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        length if length % 2 == 1 => sorted.get(middle).copied(),
+        _ => Some(f64::midpoint(*sorted.get(middle - 1)?, *sorted.get(middle)?)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_does_not_depend_on_the_order_or_on_one_outlier() {
+        assert_eq!(median(&[5.0, 1.0, 100.0, 3.0, 4.0]), Some(4.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
+    }
+
+    #[test]
+    fn no_two_figures_share_an_id() {
+        let ids: std::collections::BTreeSet<_> = FIGURES.iter().map(|figure| figure.id).collect();
+        assert_eq!(ids.len(), FIGURES.len());
+    }
+}
