@@ -104,7 +104,7 @@ impl Folder {
         self.join("bin").join(program)
     }
 
-    /// Who tells this cluster's cgroups from those of a cluster with the same name in another work tree.
+    /// What tells this cluster's cgroups from those of a cluster with the same name in another work tree.
     #[must_use]
     pub fn id(&self) -> String {
         let name = self.0.file_name().unwrap_or_default().to_string_lossy();
