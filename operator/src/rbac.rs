@@ -87,15 +87,14 @@ const EVERYWHERE: &[Row] = &[
     ("", &["pods"], &["list", "watch", "create", "delete", "patch"]),
     ("", &["persistentvolumeclaims"], &["list", "watch", "create"]),
     ("", &["services"], &["list", "watch", "create", "patch"]),
-    // Whether the name of a member can be resolved before it joins.
     ("discovery.k8s.io", &["endpointslices"], &["list", "watch"]),
-    ("", &["secrets"], &["get", "create", "patch"]),
-    ("", &["namespaces"], &["get"]),
     (
         "policy",
         &["poddisruptionbudgets"],
         &["list", "watch", "create", "delete", "patch"],
     ),
+    ("", &["secrets"], &["get", "create", "patch"]),
+    ("", &["namespaces"], &["get"]),
     ("events.k8s.io", &["events"], &["create", "patch"]),
 ];
 

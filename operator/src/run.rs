@@ -25,7 +25,7 @@ use tracing::warn;
 /// Who reports events.
 const CONTROLLER: &str = "etcd-operator.cozystack.io";
 /// Between two looks at the CA's Secret: nobody waits for what they find.
-const CA_REFRESH: Duration = Duration::from_secs(600);
+const CA_REFRESH: Duration = Duration::from_mins(10);
 /// After a failure to load the CA.
 const CA_AGAIN: Duration = Duration::from_secs(2);
 /// How long the controllers may take to end before the Lease is given back.

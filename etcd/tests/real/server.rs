@@ -1,4 +1,10 @@
 //! Real etcds on loopback.
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of tests"
+)]
 
 use std::{
     net::TcpListener,

@@ -61,7 +61,7 @@ mod tests {
         let start = Instant::now();
         let mut bucket = Bucket::new(start);
         while bucket.take(start).is_ok() {}
-        let much_later = start + Duration::from_secs(3600);
+        let much_later = start + Duration::from_hours(1);
         assert_eq!((0..1000).take_while(|_| bucket.take(much_later).is_ok()).count(), 50);
     }
 }

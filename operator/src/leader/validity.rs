@@ -88,7 +88,7 @@ mod tests {
     fn an_act_that_would_outlive_our_turn_is_not_begun() {
         let validity = Validity::default();
         assert!(validity.check(Duration::from_millis(1)).is_err());
-        validity.extend(Instant::now() + Duration::from_secs(60));
+        validity.extend(Instant::now() + Duration::from_mins(1));
         assert_eq!(validity.check(Duration::from_secs(5)), Ok(()));
         let error = validity.check(Duration::from_secs(61)).unwrap_err();
         assert!(error.left > Duration::from_secs(50) && error.needed == Duration::from_secs(61));

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 /// Annotation of a Pod: [`template_hash`] of the member it was built from.
 pub const TEMPLATE_HASH: &str = "etcd-operator.cozystack.io/template-hash";
 
-/// A hash of the *intent* that a Pod is built from, not of the Pod: what admission webhooks, LimitRanger or a newer
+/// A hash of the *intent* that a Pod is built from, not of the Pod: what admission webhooks, `LimitRanger` or a newer
 /// operator make of it is no drift, and replaces no Pod (scenario U21). The images are left out, they are changed in
 /// place, and so are labels and annotations.
 #[must_use]

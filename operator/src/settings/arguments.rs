@@ -55,6 +55,7 @@ pub struct Arguments {
 
 /// The flags that controller-runtime gives to every Go operator, mapped to our logging.
 #[derive(Clone, Debug, Args)]
+#[allow(clippy::struct_field_names, reason = "they are the names of the flags")]
 pub(super) struct Zap {
     /// `debug`, `info`, `error`, `panic`, or a number: the higher, the more.
     #[arg(long)]

@@ -5,11 +5,11 @@ pub(super) const DEFAULT: &str = "cluster.local";
 
 /// kubelet writes `search <namespace>.svc.<domain> svc.<domain> <domain> ...`.
 pub(super) fn from_resolv_conf(text: &str) -> Option<String> {
-    let words = text
+    let mut words = text
         .lines()
         .filter_map(|line| line.strip_prefix("search"))
         .flat_map(str::split_whitespace);
-    let domain = words.filter_map(|word| word.strip_prefix("svc.")).next()?;
+    let domain = words.find_map(|word| word.strip_prefix("svc."))?;
     let domain = domain.trim_end_matches('.');
     (!domain.is_empty()).then(|| domain.to_owned())
 }

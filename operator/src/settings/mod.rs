@@ -69,19 +69,19 @@ impl Settings {
             pod_name,
             zap: _,
         } = arguments;
-        let namespace = given(pod_namespace)
+        let namespace = given(pod_namespace.as_ref())
             .or_else(|| read(NAMESPACE_FILE).map(|name| name.trim().to_owned()))
             .unwrap_or_else(|| default_namespace.to_owned());
-        let domain = given(cluster_domain)
+        let domain = given(cluster_domain.as_ref())
             .or_else(|| read("/etc/resolv.conf").and_then(|text| cluster_domain::from_resolv_conf(&text)))
             .unwrap_or_else(|| cluster_domain::DEFAULT.to_owned());
         Ok(Self {
             namespace,
-            instance: given(pod_name).unwrap_or_else(|| format!("etcd-operator-{}", std::process::id())),
-            watch_namespace: given(watch_namespace),
+            instance: given(pod_name.as_ref()).unwrap_or_else(|| format!("etcd-operator-{}", std::process::id())),
+            watch_namespace: given(watch_namespace.as_ref()),
             cluster_domain: domain,
-            agent_image: given(agent_image)
-                .or_else(|| given(operator_image))
+            agent_image: given(agent_image.as_ref())
+                .or_else(|| given(operator_image.as_ref()))
                 .ok_or(SettingsError::NoAgentImage)?,
             etcd_image_repository: etcd_image_repository.clone(),
             leader_elect: *leader_elect,
@@ -92,8 +92,8 @@ impl Settings {
 }
 
 /// An empty value is none, as manifests with empty variables mean it.
-fn given(value: &Option<String>) -> Option<String> {
-    value.clone().filter(|text| !text.is_empty())
+fn given(value: Option<&String>) -> Option<String> {
+    value.filter(|text| !text.is_empty()).cloned()
 }
 
 /// `:8080` is Go's way to say all addresses; `0` says none.
