@@ -28,20 +28,17 @@ pub(crate) fn binary(minor: &str) -> PathBuf {
         let name = path.file_name()?.to_str()?.strip_prefix(&prefix)?;
         name.split('-').next()?.parse().ok()
     };
-    std::fs::read_dir(&cache)
+    let newest = std::fs::read_dir(&cache)
         .into_iter()
         .flatten()
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
         .filter(|path| path.join("etcd").is_file())
         .filter_map(|path| patch(&path).map(|patch| (patch, path)))
-        .max()
-        .map(|(_, path)| path.join("etcd"))
-        .unwrap_or_else(|| {
-            panic!(
-                "no etcd {minor} in {}: run `make kube-up` once, it builds them",
-                cache.display()
-            )
-        })
+        .max();
+    let Some((_, folder)) = newest else {
+        panic!("no etcd {minor} in {}: run `make kube-up` once, it builds them", cache.display());
+    };
+    folder.join("etcd")
 }
 
 /// One etcd process, killed when it is dropped.
