@@ -82,10 +82,9 @@ fn replace(binary: &Path, handover: &Handover, pipes: &[BorrowedFd<'_>]) -> io::
         arguments.push(CString::new(argument.into_vec())?);
     }
     let environment = std::env::vars_os().map(variable).collect::<Result<Vec<_>, _>>()?;
-    // A signal that comes before the new program listens must wait for it: PID 1 would never get it otherwise.
-    let signals = waiting_signals();
+
     let standard_input = rustix::stdio::stdin().try_clone_to_owned()?;
-    signals.thread_block()?;
+
     let error = match rustix::stdio::dup2_stdin(&theirs) {
         Ok(()) => match nix::unistd::execve(&program, &arguments, &environment) {
             Ok(never) => match never {},
@@ -94,12 +93,12 @@ fn replace(binary: &Path, handover: &Handover, pipes: &[BorrowedFd<'_>]) -> io::
         Err(error) => error.into(),
     };
     rustix::stdio::dup2_stdin(&standard_input)?;
-    signals.thread_unblock()?;
+
     Err(error)
 }
 
 /// Takes over what the program before has left in standard input, and closes that. The signals it holds back are let
-/// through by [`release_signals`].
+/// through by [`HeldBack::release`].
 pub fn take_over() -> io::Result<(Handover, Vec<OwnedFd>)> {
     let mut descriptors = receive(rustix::stdio::stdin())?.into_iter();
     let state = descriptors
@@ -113,12 +112,33 @@ pub fn take_over() -> io::Result<(Handover, Vec<OwnedFd>)> {
     Ok((serde_json::from_slice(&text)?, descriptors.collect()))
 }
 
-/// To be called once the signal handlers are in place.
-pub fn release_signals() -> io::Result<()> {
-    Ok(waiting_signals().thread_unblock()?)
+/// Signals that wait until they can be taken: without this, PID 1 would never get one that comes after its program was
+/// replaced and before the next one listens.
+#[derive(Debug)]
+#[must_use]
+pub struct HeldBack(());
+
+impl HeldBack {
+    /// From now on, until this is dropped or the next program calls [`release`](Self::release).
+    pub fn new() -> io::Result<Self> {
+        signals().thread_block()?;
+        Ok(Self(()))
+    }
+
+    /// For the next program, once its signal handlers are in place.
+    pub fn release() -> io::Result<()> {
+        Ok(signals().thread_unblock()?)
+    }
 }
 
-fn waiting_signals() -> SigSet {
+impl Drop for HeldBack {
+    fn drop(&mut self) {
+        // The same call has worked in the other direction.
+        let _ = Self::release();
+    }
+}
+
+fn signals() -> SigSet {
     [Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD].into_iter().collect()
 }
 

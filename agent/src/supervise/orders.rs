@@ -89,7 +89,9 @@ impl Supervisor {
         self.done(request, result);
     }
 
+    /// Answers a request. The state as it is by then goes first.
     pub(super) fn done(&mut self, request: u64, result: Result<(), String>) {
+        self.publish();
         let error = result.err().unwrap_or_default();
         self.send(to_agent::Message::Done(Done { request, error }));
     }
@@ -168,6 +170,11 @@ impl Supervisor {
         if let Some(agent) = &self.agent {
             agent.flush(ANSWER_TIME).await;
         }
+        self.successor = Some(binary.to_owned());
+    }
+
+    /// Becomes another program. Returns only when that has failed.
+    pub(super) fn give_way(&self, binary: &Path) {
         self.say("info", "supervisor replaced", &json!(binary));
         let handover = self.hand_over();
         let pipes = self.handles.as_ref().map(Handles::pipes).unwrap_or_default();

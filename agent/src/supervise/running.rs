@@ -272,16 +272,16 @@ impl Supervisor {
             &json!({ "pid": pid, "code": end.code(), "class": class.to_string() }),
         );
         self.known.ended = Some(Ended::new(end, class, lines, now()));
-        self.after_end(&run, end, class);
+        self.after_end(&run, end);
         for request in std::mem::take(&mut self.stops) {
             self.done(request, Ok(()));
         }
     }
 
-    fn after_end(&mut self, run: &Run, end: End, class: Class) {
+    fn after_end(&mut self, run: &Run, end: End) {
         if self.terminating {
             self.phase = Phase::Waiting;
-            self.finish(end, class == Class::Clean);
+            self.finish(end);
         } else if matches!(self.phase, Phase::Stopping { .. }) {
             // Why it was stopped is what it waits for.
             self.phase = Phase::Waiting;

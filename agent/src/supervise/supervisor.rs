@@ -3,19 +3,21 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
 use proto::supervisor::{ProcessState, to_agent};
+use rustix::process::Signal;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::time::sleep_until;
+use tokio::time::{sleep_until, timeout};
 
 use super::folder::Folder;
-use super::handover::{self, Handover};
+use super::handover::{self, Handover, HeldBack};
 use super::link::{self, Agent};
 use super::output::{Outlet, SharedTail};
 use super::probe::Beat;
@@ -27,6 +29,8 @@ use super::{Args, exit::End};
 
 /// How long the last messages and the last lines are given at the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// A signal that has come is told within this time.
+const SIGNAL_TIME: Duration = Duration::from_millis(2);
 /// With nothing due there is nothing to wake up for.
 const NOTHING_DUE: Duration = Duration::from_hours(1);
 
@@ -48,6 +52,8 @@ pub struct Supervisor {
     pub(super) stops: Vec<u64>,
     /// SIGTERM has come.
     pub(super) terminating: bool,
+    /// The program to become.
+    pub(super) successor: Option<PathBuf>,
     pub(super) beats: mpsc::UnboundedSender<Beat>,
     sent: Option<ProcessState>,
     finished: Option<ExitCode>,
@@ -60,7 +66,7 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut reaper = Reaper::new().context("cannot listen for SIGCHLD")?;
     let (handed_over, pipes) = if args.resume {
         let handed_over = handover::take_over().context("cannot take over from the program before")?;
-        handover::release_signals().context("cannot let signals through")?;
+        HeldBack::release().context("cannot let signals through")?;
         handed_over
     } else {
         (
@@ -84,6 +90,20 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
         supervisor.publish();
         if let Some(code) = supervisor.finished {
             break code;
+        }
+        if let Some(successor) = supervisor.successor.take() {
+            let held_back = HeldBack::new().context("cannot hold signals back")?;
+            // What came before that is told now; what comes later waits for the successor.
+            let told = timeout(SIGNAL_TIME, async {
+                tokio::select! { _ = terminate.recv() => {} _ = interrupt.recv() => {} }
+            });
+            if told.await.is_ok() {
+                supervisor.terminate();
+            } else {
+                supervisor.give_way(&successor);
+            }
+            drop(held_back);
+            continue;
         }
         let due = supervisor.deadline().unwrap_or_else(|| Instant::now() + NOTHING_DUE);
         tokio::select! {
@@ -139,6 +159,7 @@ impl Supervisor {
             agent: None,
             stops: Vec::new(),
             terminating: false,
+            successor: None,
             beats,
             sent: None,
             finished: None,
@@ -154,7 +175,7 @@ impl Supervisor {
     }
 
     /// Tells the agent what has changed since it was last told.
-    fn publish(&mut self) {
+    pub(super) fn publish(&mut self) {
         let process = state::process(&self.known, &self.phase);
         if self.agent.is_some() && self.sent.as_ref() != Some(&process) {
             self.sent = Some(process.clone());
@@ -182,7 +203,7 @@ impl Supervisor {
         self.terminating = true;
         self.known.repeatable = None;
         if self.known.run.is_some() {
-            self.signal_etcd(rustix::process::Signal::TERM);
+            self.signal_etcd(Signal::TERM);
             "the end of etcd: the container is stopping".clone_into(&mut self.known.waiting_for);
             // kubelet sees to a hung one when the Pod's grace period is over.
             self.phase = Phase::Stopping { kill_at: None };
@@ -192,13 +213,14 @@ impl Supervisor {
     }
 
     /// To be called when etcd has ended while we are terminating.
-    pub(super) fn finish(&mut self, end: End, clean: bool) {
-        let code = if clean {
+    pub(super) fn finish(&mut self, end: End) {
+        // Not being PID 1 itself, etcd ends by the signal after a clean stop.
+        let code = if end == End::Signal(Signal::TERM.as_raw()) {
             0
         } else {
-            u8::try_from(end.code()).unwrap_or(u8::MAX)
+            end.code()
         };
-        self.finished = Some(code.into());
+        self.finished = Some(u8::try_from(code).unwrap_or(u8::MAX).into());
     }
 
     /// A line of our own in the container's log, in the form of etcd's lines. Never blocks.
