@@ -138,7 +138,7 @@ impl Component {
             self.name,
             cache()?.display()
         ));
-        let unfinished = folder.with_extension("unfinished");
+        let unfinished = beside(&folder, "unfinished");
         if unfinished.exists() {
             fs::remove_dir_all(&unfinished)?;
         }
@@ -248,10 +248,18 @@ pub(super) fn key_of_all() -> Result<String> {
     Ok(hex(&key.finalize()))
 }
 
+/// The path with that added to its name. (A version's last number is no extension to be replaced.)
+pub(super) fn beside(folder: &Path, extension: &str) -> PathBuf {
+    let mut path = folder.as_os_str().to_owned();
+    path.push(".");
+    path.push(extension);
+    path.into()
+}
+
 /// Waits for the right to make `folder` of the cache. Given back when the file is dropped, or its process ends.
 pub(super) fn lock(folder: &Path) -> Result<File> {
     fs::create_dir_all(folder.parent().context("the cache folder has no parent")?)?;
-    let path = folder.with_extension("lock");
+    let path = beside(folder, "lock");
     let mut file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
     file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
     let _ = writeln!(file, "{}", std::process::id());

@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     Progress,
-    components::{key_of_all, lock},
+    components::{beside, key_of_all, lock},
     image::Image,
     paths::{cache, hex},
     program,
@@ -128,12 +128,12 @@ pub(super) fn template(progress: &Progress) -> Result<PathBuf> {
         return Ok(folder);
     }
     progress.say("importing the built-in images into containerd (once)");
-    let unfinished = folder.with_extension("unfinished");
+    let unfinished = beside(&folder, "unfinished");
     if unfinished.exists() {
         fs::remove_dir_all(&unfinished)?;
     }
     fs::create_dir_all(&unfinished)?;
-    let archives = unfinished.with_extension("archives");
+    let archives = beside(&folder, "archives");
     fs::create_dir_all(&archives)?;
     for (index, image) in Image::built_in()?.iter().enumerate() {
         image.write(&archives.join(format!("{index}.tar")))?;
