@@ -1,6 +1,10 @@
 //! The operator's metrics, in Prometheus' text format.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use prometheus_client::{
     collector::Collector,
@@ -82,8 +86,8 @@ impl Metrics {
 
 /// What is asked of other parts at each scrape.
 pub struct Sources {
-    /// The links to agents.
-    pub links: Links,
+    /// The links to agents, once there are any.
+    pub links: Arc<OnceLock<Links>>,
     /// Our turn as the leader.
     pub lease: Arc<Validity>,
     /// Missing permissions.
@@ -128,7 +132,7 @@ impl Collector for Sources {
         let kind = leader.metric_type();
         leader.encode(encoder.encode_descriptor("leader", "1 while this replica acts", None, kind)?)?;
 
-        let counts = links.counts();
+        let counts = links.get().map(Links::counts).unwrap_or_default();
         let help = "Links to agents, by whether they are up";
         let mut family = encoder.encode_descriptor("agent_links", help, None, kind)?;
         for (state, count) in [("up", counts.connected), ("down", counts.all - counts.connected)] {
@@ -161,7 +165,7 @@ mod tests {
         metrics.pass(Duration::from_millis(3), true);
         metrics.step("AddLearner", false);
         let sources = Sources {
-            links: Links::new(Arc::new(authority)).0,
+            links: Arc::new(Links::new(Arc::new(authority)).0.into()),
             lease: Arc::new(Validity::always()),
             rbac: Arc::default(),
         };

@@ -11,7 +11,7 @@ use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessR
 use kube::{Api, Client, api::PostParams};
 use tracing::{info, warn};
 
-use crate::{leader::LEASE, pki::CA_SECRET, settings::Settings};
+use crate::{leader::LEASE, pki::CA_SECRET, settings::Settings, words};
 
 /// One verb on one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -206,7 +206,7 @@ async fn is_granted(client: &Client, settings: &Settings, verb: Verb) -> Result<
     let (params, review) = (PostParams::default(), review(settings, verb));
     match tokio::time::timeout(ANSWER, reviews.create(&params, &review)).await {
         Ok(Ok(answer)) => Ok(answer.status.is_some_and(|status| status.allowed)),
-        Ok(Err(error)) => Err(error.to_string()),
+        Ok(Err(error)) => Err(words::of(&error)),
         Err(_) => Err(format!("no answer within {ANSWER:?}")),
     }
 }

@@ -1,6 +1,10 @@
 //! Puts the parts together, and takes them apart again.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{
+    pin::pin,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use futures::future::OptionFuture;
@@ -71,45 +75,35 @@ async fn start(
     client: kube::Client,
     settings: &Arc<Settings>,
     readiness: &server::Readiness,
-    mut shutdown: watch::Receiver<bool>,
+    shutdown: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
-    let ca = tokio::select! {
-        ca = load_ca(&client, settings) => Arc::new(ca),
-        _ = shutdown.wait_for(|stop| *stop) => return Ok(()),
-    };
-    readiness.ready();
-    let (links, changes) = Links::new(Arc::clone(&ca));
     let lease = Arc::new(if settings.leader_elect {
         Validity::default()
     } else {
         Validity::always()
     });
-    let rbac = Arc::new(rbac::Report::default());
-    let metrics = Arc::new(Metrics::default());
-    let sources = metrics::Sources {
-        links: links.clone(),
-        lease: Arc::clone(&lease),
-        rbac: Arc::clone(&rbac),
-    };
-    let registry = metrics::registry(&metrics, sources);
-    let reporter = Reporter {
-        controller: CONTROLLER.into(),
-        instance: Some(settings.instance.clone()),
-    };
-    let context = Context {
-        recorder: Recorder::new(client.clone(), reporter),
+    let links = Arc::new(OnceLock::new());
+    let parts = Parts {
         client: client.clone(),
         settings: Arc::clone(settings),
-        links,
-        ca,
-        metrics,
-        lease,
-        rbac: Arc::clone(&rbac),
-        shutdown: shutdown.clone(),
+        lease: Arc::clone(&lease),
+        links: Arc::clone(&links),
+        rbac: Arc::default(),
+        metrics: Arc::default(),
     };
+    let rbac = Arc::clone(&parts.rbac);
+    let registry = metrics::registry(
+        &parts.metrics,
+        metrics::Sources {
+            links,
+            lease,
+            rbac: Arc::clone(&rbac),
+        },
+    );
     let served = settings
         .metrics_address
         .map(|address| server::serve_metrics(address, registry));
+    // Before anything else is asked of the API server: a permission that is missing may be what stops the rest.
     let checked = async {
         rbac.keep(&client, settings).await;
         std::future::pending::<()>().await;
@@ -117,8 +111,54 @@ async fn start(
     tokio::select! {
         Some(ended) = OptionFuture::from(served) => ended.context("--metrics-bind-address"),
         () = checked => Ok(()),
-        result = lead(context, changes, shutdown) => result,
+        result = act(parts, readiness, shutdown) => result,
     }
+}
+
+struct Parts {
+    client: kube::Client,
+    settings: Arc<Settings>,
+    lease: Arc<Validity>,
+    links: Arc<OnceLock<Links>>,
+    rbac: Arc<rbac::Report>,
+    metrics: Arc<Metrics>,
+}
+
+/// Gets the CA, then waits for our turn.
+async fn act(parts: Parts, readiness: &server::Readiness, mut shutdown: watch::Receiver<bool>) -> anyhow::Result<()> {
+    let Parts {
+        client,
+        settings,
+        lease,
+        links: known_links,
+        rbac,
+        metrics,
+    } = parts;
+    let ca = tokio::select! {
+        ca = load_ca(&client, &settings) => Arc::new(ca),
+        _ = shutdown.wait_for(|stop| *stop) => return Ok(()),
+    };
+    readiness.ready();
+    let (links, changes) = Links::new(Arc::clone(&ca));
+    // Set once, here.
+    let _ = known_links.set(links.clone());
+    let reporter = Reporter {
+        controller: CONTROLLER.into(),
+        instance: Some(settings.instance.clone()),
+    };
+    let recorder = Recorder::new(client.clone(), reporter);
+    let context = Context {
+        client,
+        settings,
+        links,
+        ca,
+        metrics,
+        recorder,
+        lease,
+        rbac,
+        shutdown: shutdown.clone(),
+    };
+    lead(context, changes, shutdown).await
 }
 
 /// The CA, as soon as the API server lets us have it.

@@ -15,6 +15,7 @@ use super::{
     LEASE, Validity,
     record::{Move, OWN_TURN, Observed, released, taken},
 };
+use crate::words;
 
 /// Between two looks at another's Lease: how late a released one is taken.
 const LOOK: Duration = Duration::from_secs(1);
@@ -114,7 +115,11 @@ impl Election {
         let lease = released(held, Timestamp::now());
         match timeout(ANSWER, self.leases.replace(LEASE, &PostParams::default(), &lease)).await {
             Ok(Ok(_)) => info!(lease = LEASE, "Lease released"),
-            Ok(Err(error)) => warn!(lease = LEASE, %error, "the Lease is not released: it runs out by itself"),
+            Ok(Err(error)) => warn!(
+                lease = LEASE,
+                error = words::of(&error),
+                "the Lease is not released: it runs out by itself"
+            ),
             Err(_) => warn!(
                 lease = LEASE,
                 "the Lease is not released, no answer: it runs out by itself"
@@ -131,7 +136,7 @@ impl Election {
                 self.held = None;
                 Err(format!("written by somebody else meanwhile: {}", status.message))
             }
-            Ok(Err(error)) => Err(error.to_string()),
+            Ok(Err(error)) => Err(words::of(&error)),
             Err(_) => Err(format!("no answer within {ANSWER:?}")),
         }
     }
