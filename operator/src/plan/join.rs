@@ -14,44 +14,62 @@ use super::{
 
 /// Time between two writes that let a joiner publish itself.
 const NUDGE_EVERY: SignedDuration = SignedDuration::from_millis(400);
+/// How long one joiner holds up the next.
+const ENTRY: SignedDuration = SignedDuration::from_secs(5);
+/// An order that has just been sent shows in the next report.
+const JUST_SENT: SignedDuration = SignedDuration::from_millis(500);
 /// Below this index a joiner publishes itself without help (etcd-facts §2: above 5,000).
 const NUDGE_ABOVE: u64 = 4000;
 
-/// Sends `Join` to every admitted member that waits for it. Not while more members are about to be admitted: the list
-/// in the order must be the list that the joiner finds ("member count is unequal").
+/// Sends `Join` to the admitted members that wait for it, one after the other: a joiner asks each member of the list for
+/// its version before it starts, and one that has its port open and does not answer yet holds it up for 7 s.
+///
+/// Not while more members are about to be admitted: the list in the order must be the list that the joiner finds
+/// ("member count is unequal").
 pub(super) fn send_joins(view: &View, list: &MemberList, plan: &mut Plan) {
+    let mut entering = view.members.iter().find(|member| is_entering(view, member)).map(|member| &member.fact.name);
     for member in view.members.iter().filter(|member| !member.fact.deleting) {
-        let (Standing::Unbound(id) | Standing::Joining(id)) = member.standing else {
-            continue;
-        };
+        let (Standing::Unbound(id) | Standing::Joining(id)) = member.standing else { continue };
         let name = member.fact.name.as_str();
-        let Some(report) = member
-            .fact
-            .link
-            .live()
-            .filter(|report| report.directory.state == DirectoryState::Unborn)
+        let Some(report) = member.fact.link.live().filter(|report| report.directory.state == DirectoryState::Unborn)
         else {
-            plan.wait(
-                WaitReason::PodStarting,
-                Some(name),
-                format!("{name} is admitted; its agent is not heard"),
-            );
+            plan.wait(WaitReason::PodStarting, Some(name), format!("{name} is admitted; its agent is not heard"));
             continue;
         };
+        if let Some(other) = entering {
+            plan.wait(WaitReason::EtcdStarting, Some(name), format!("{name} is admitted and starts after {other}"));
+            plan.look_again(Duration::from_secs(1));
+            continue;
+        }
         let Some(order) = order(view, list, id) else { continue };
         if orders::start_is_due(view.facts, member.fact, &order, plan) {
-            let binding = Binding {
-                id,
-                nonce: report.directory.nonce.clone(),
-            };
+            let binding = Binding { id, nonce: report.directory.nonce.clone() };
             plan.chain(orders::send(member.fact, Some(binding), order));
+            entering = Some(&member.fact.name);
         } else {
-            plan.wait(
-                WaitReason::EtcdStarting,
-                Some(name),
-                format!("{name} is admitted and starting"),
-            );
+            plan.wait(WaitReason::EtcdStarting, Some(name), format!("{name} is admitted and starting"));
         }
+    }
+}
+
+/// It was told to join, and its etcd does not answer its peers yet. Not for ever: one that hangs must not keep others
+/// out.
+fn is_entering(view: &View, member: &MemberView) -> bool {
+    if !matches!(member.standing, Standing::Joining(_) | Standing::Learner(_)) {
+        return false;
+    }
+    let Some(report) = member.fact.link.live() else { return false };
+    let now = view.facts.now;
+    match report.process.state {
+        ProcessState::Starting => {
+            let age = now.as_second() - report.process.started_at;
+            report.etcd.is_none() && age <= ENTRY.as_secs()
+        }
+        ProcessState::Held => {
+            report.directory.state == DirectoryState::Unborn
+                && member.fact.sent.as_ref().is_some_and(|sent| now.duration_since(sent.at) < JUST_SENT)
+        }
+        ProcessState::Unspecified | ProcessState::Absent | ProcessState::Running | ProcessState::Stopped => false,
     }
 }
 

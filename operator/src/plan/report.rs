@@ -94,6 +94,8 @@ pub struct Identity {
 pub struct Process {
     /// Its state.
     pub state: ProcessState,
+    /// When it was started, in seconds since 1970.
+    pub started_at: i64,
     /// Version of the binary in the container.
     pub etcd_version: String,
     /// Starts after the first one.
@@ -231,6 +233,7 @@ impl Process {
     fn unspecified() -> Self {
         Self {
             state: ProcessState::Unspecified,
+            started_at: 0,
             etcd_version: String::new(),
             restarts: 0,
             oom_kills: 0,
@@ -251,6 +254,7 @@ impl From<&proto::agent::Process> for Process {
                 State::Running => ProcessState::Running,
                 State::Stopped => ProcessState::Stopped,
             },
+            started_at: process.started_at.as_ref().map_or(0, |at| at.seconds),
             etcd_version: cut(&process.etcd_version, WORD),
             restarts: process.restarts,
             oom_kills: process.oom_kills,

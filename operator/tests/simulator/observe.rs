@@ -146,6 +146,7 @@ impl Sim {
                     SimProcess::Starting(_) => ProcessState::Starting,
                     SimProcess::Running => ProcessState::Running,
                 },
+                started_at: self.now.as_second(),
                 etcd_version: member.version.to_string(),
                 restarts: 0,
                 oom_kills: 0,
