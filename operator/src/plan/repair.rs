@@ -86,6 +86,8 @@ pub(super) fn quarantine(view: &View, list: &MemberList, plan: &mut Plan) {
     for member in view.members.iter().filter(|member| !member.fact.deleting) {
         let name = member.fact.name.as_str();
         match &member.standing {
+            // One too many: it goes, with its directory.
+            Standing::Removed(_) if view.staying().count() > view.target() => {}
             Standing::Removed(id) if list.members.iter().all(|listed| listed.id != *id) => {
                 let order = Order::Quarantine {
                     incarnation: view.facts.cluster.record.incarnation,
