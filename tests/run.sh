@@ -10,5 +10,6 @@ cargo build -q --locked -p tests --bins
 kube=target/debug/local-kube
 "$kube" build
 
-trap '"$kube" down --name test' EXIT
+# The scenarios share these two; the first one that needs one starts it.
+trap '"$kube" down --name test; "$kube" down --name test-nodes' EXIT
 cargo nextest run --workspace --locked --no-fail-fast "$@"

@@ -136,10 +136,10 @@ fn the_agents_http_says_health_status_and_metrics() -> Result<()> {
     })
 }
 
-/// Prometheus' text format: each sample is a number and belongs to a family that was declared before it.
+/// OpenMetrics text, as its content type says: each sample is a number of a family that was declared before it.
 fn check_metrics(text: &str) -> Result<()> {
     let parsed =
-        openmetrics_parser::prometheus::parse_prometheus(text).map_err(|error| anyhow::anyhow!("{error}: {text}"))?;
+        openmetrics_parser::openmetrics::parse_openmetrics(text).map_err(|error| anyhow::anyhow!("{error}: {text}"))?;
     let families: Vec<&String> = parsed.families.keys().collect();
     ensure!(
         families.iter().any(|name| name.starts_with("etcd_agent_")),
