@@ -11,3 +11,4 @@ pub mod install;
 pub mod serve;
 pub mod socket;
 pub mod supervise;
+pub mod wal;

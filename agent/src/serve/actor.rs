@@ -20,7 +20,7 @@ use super::{assemble, etcd_config, etcd_view, orders, report};
 /// Writing a small file takes this long at most, or the directive is not taken.
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
 /// Any other order of the supervisor; a stop takes its grace.
-const ORDER_LIMIT: Duration = Duration::from_secs(60);
+const ORDER_LIMIT: Duration = Duration::from_mins(1);
 /// A directory that cannot be read is looked at again, and an order that failed is given again, after this.
 const RETRY: Duration = Duration::from_secs(2);
 /// How long after an order of a first start its WAL is looked for, again and again.
@@ -232,9 +232,9 @@ impl Actor {
         if polled.status.is_ok() || !served || self.state.silent > 1 {
             let identity = self.state.directory.identity.as_ref();
             let view = etcd_view::view(polled, self.state.etcd.as_ref(), identity);
-            let serves = view.as_ref().is_some_and(|etcd| etcd.serving);
-            if serves != served {
-                tracing::info!(serves, "etcd's client port");
+            let answers = view.as_ref().is_some_and(|etcd| etcd.serving);
+            if answers != served {
+                tracing::info!(answers, "etcd's client port");
             }
             self.state.etcd = view;
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// A run this long was a good one: the next failure counts as the first.
-const GOOD_RUN: Duration = Duration::from_secs(60);
+const GOOD_RUN: Duration = Duration::from_mins(1);
 /// The longest wait.
 const LONGEST: Duration = Duration::from_secs(30);
 

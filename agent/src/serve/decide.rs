@@ -60,6 +60,10 @@ impl LastExit {
 
 /// What the decision is made from.
 #[derive(Debug, Clone, Copy)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own; the table's columns"
+)]
 pub struct Facts<'a> {
     /// The state of etcd's data.
     pub state: &'a State,

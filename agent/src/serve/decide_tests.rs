@@ -3,6 +3,7 @@ use super::*;
 
 /// One cell of the table: everything that [`Facts`] has, owned.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "as in Facts")]
 struct Cell {
     state: State,
     started: bool,

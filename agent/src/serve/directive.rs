@@ -141,7 +141,7 @@ pub enum Refusal {
 pub struct Own<'a> {
     /// Name of the member.
     pub member: &'a str,
-    /// UID of the EtcdCluster object.
+    /// UID of the `EtcdCluster` object.
     pub cluster_uid: &'a str,
     /// `initial-advertise-peer-urls`.
     pub peer_url: &'a str,

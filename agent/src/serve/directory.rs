@@ -10,6 +10,7 @@ use rustix::fs::FlockOperation;
 use super::identity::{Identity, Nonce};
 use super::standing::Standing;
 use crate::cli::Paths;
+use crate::wal;
 
 /// Names in the agent's folder.
 pub mod name {
@@ -17,7 +18,7 @@ pub mod name {
     pub const NONCE: &str = "nonce";
     /// The recorded identity.
     pub const IDENTITY: &str = "identity.json";
-    /// Put there by the supervisor as soon as etcd has written its WAL.
+    /// Put there by the supervisor as soon as etcd has saved something in its WAL.
     pub const STARTED: &str = "started";
     /// The last directive and what stands.
     pub const STANDING: &str = "directive.json";
@@ -29,7 +30,7 @@ const MAX_FILE_BYTES: u64 = 64 * 1024;
 /// The states of a data directory (design: agent.md, "Data-directory states").
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// No WAL segment: etcd never ran here, or (when it has once started) its data are gone.
+    /// No WAL in which anything was saved: etcd never ran here, or (when it has once started) its data are gone.
     Unborn,
     /// A whole log and a whole database.
     Intact,
@@ -63,11 +64,11 @@ pub struct Directory {
     pub nonce: Option<Nonce>,
     /// What is recorded; `None` when nothing is.
     pub identity: Option<Identity>,
-    /// etcd has once written its WAL here.
+    /// etcd has once saved something in its WAL here.
     pub started: bool,
-    /// A WAL segment is there now.
+    /// A WAL is there in which something was saved, see [`wal::is_born`].
     pub has_wal: bool,
-    /// `member/` is there, with or without a WAL.
+    /// `member/` is there, with or without such a WAL.
     pub has_member: bool,
     /// Bytes under `member/`.
     pub bytes: u64,
@@ -98,7 +99,7 @@ impl Directory {
 /// For whom the directory should be.
 #[derive(Debug, Clone, Copy)]
 pub struct Expected<'a> {
-    /// UID of the EtcdCluster object.
+    /// UID of the `EtcdCluster` object.
     pub cluster_uid: &'a str,
     /// Name of the member.
     pub member: &'a str,
@@ -138,11 +139,17 @@ fn read(paths: &Paths, expected: Expected<'_>, running: Option<bool>) -> Result<
     let started = exists(&ours.join(name::STARTED))?;
     let member = data.join("member");
     let has_member = exists(&member)?;
-    let has_wal = has_segment(&member.join("wal"))?;
     let in_use = match running {
         Some(running) => running,
         None => is_locked(&member.join("snap/db"))?,
     };
+    let wal = member.join("wal");
+    let born = if in_use {
+        wal::has_saved(&wal)
+    } else {
+        wal::is_born(&wal)
+    };
+    let has_wal = born.map_err(|error| error.to_string())?;
     // The file was lost, the directory is known all the same.
     let nonce = nonce.or_else(|| {
         identity
@@ -222,25 +229,6 @@ fn read_file(path: &Path) -> Result<Option<String>, String> {
 fn exists(path: &Path) -> Result<bool, String> {
     path.try_exists()
         .map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// Is a WAL segment in the folder? `wal.tmp`, `0.tmp` and `*.broken` are none.
-fn has_segment(wal: &Path) -> Result<bool, String> {
-    let at = |error: io::Error| format!("{}: {error}", wal.display());
-    let entries = match fs::read_dir(wal) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        other => other.map_err(at)?,
-    };
-    for entry in entries {
-        let entry = entry.map_err(at)?;
-        if Path::new(&entry.file_name())
-            .extension()
-            .is_some_and(|extension| extension == "wal")
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// Does etcd hold the db? A shared lock is tried for an instant only: etcd asks again each 50 ms when it finds one.

@@ -103,12 +103,14 @@ fn data_with_our_identity_are_taken_for_whole() {
     );
 }
 
+type Change = (fn(&mut Identity), &'static str);
+
 #[test]
 fn data_of_another_cluster_member_history_or_directory_are_foreign() {
     let volume = Volume::new("");
     volume.put(WAL, "x");
     volume.put("etcd-agent/nonce", &"a".repeat(32));
-    let changes: [(fn(&mut Identity), &str); 4] = [
+    let changes: [Change; 4] = [
         (|identity| identity.cluster_uid = "uid-0".to_owned(), "uid-0"),
         (|identity| identity.member_name = "c-b".to_owned(), "c-b"),
         (|identity| identity.incarnation = 0, "incarnation 0"),

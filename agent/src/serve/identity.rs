@@ -59,7 +59,7 @@ impl fmt::Display for Nonce {
 /// Content of `identity.json`. IDs are written as etcd prints them, in hex: JSON readers round large integers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// UID of the EtcdCluster object.
+    /// UID of the `EtcdCluster` object.
     pub cluster_uid: String,
     /// Which history of that cluster: raised by a recovery.
     pub incarnation: u64,

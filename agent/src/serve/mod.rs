@@ -57,6 +57,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     tracing_subscriber::fmt()
         .with_max_level(args.log)
         .with_target(false)
+        .with_ansi(false)
         .with_writer(std::io::stderr)
         .init();
     // A second installation is refused, which is as well.
@@ -67,7 +68,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         cluster = args.cluster,
         member = args.member
     );
-    serve(args).instrument(span).await
+    // On the heap once, instead of in each future around it.
+    Box::pin(serve(args)).instrument(span).await
 }
 
 async fn serve(args: Args) -> anyhow::Result<()> {

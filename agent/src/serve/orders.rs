@@ -37,6 +37,7 @@ pub fn start_once(
     if directory.has_member {
         orders.push(Order::RemoveTree(RemoveTree {
             reason: "left by a first start that never came to its WAL".to_owned(),
+            unborn_only: true,
         }));
     }
     orders.push(Order::Start(Start {
@@ -88,6 +89,7 @@ pub fn renew(directory: &Directory, nonce: &Nonce, standing: &Standing) -> serde
     } else if directory.started {
         orders.push(Order::RemoveTree(RemoveTree {
             reason: "the data are gone".to_owned(),
+            unborn_only: true,
         }));
     }
     forget(&mut orders, nonce, standing)?;
@@ -113,6 +115,7 @@ pub fn set_aside(
         Medium::Memory => {
             vec![Order::RemoveTree(RemoveTree {
                 reason: format!("member {removed} was removed from the cluster"),
+                unborn_only: false,
             })]
         }
     };

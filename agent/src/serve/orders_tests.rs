@@ -40,6 +40,7 @@ fn kinds(orders: &[Order]) -> Vec<String> {
         Order::WriteFile(file) if file.content.is_empty() => format!("remove {}", file.name),
         Order::WriteFile(file) => format!("write {}", file.name),
         Order::MoveAside(aside) => format!("aside {}", aside.label),
+        Order::RemoveTree(remove) if remove.unborn_only => "delete unless born".to_owned(),
         Order::RemoveTree(_) => "delete".to_owned(),
         Order::Start(start) => format!("start {:?} {}", start.kind(), start.order),
         other => format!("{other:?}"),
@@ -54,7 +55,7 @@ fn a_first_start_carries_its_identity_and_clears_what_an_earlier_try_left() {
     let orders = |directory: Directory| {
         start_once(&directory, &nonce(), start, "uid", "c-a", "name: c-a".to_owned()).expect("orders")
     };
-    assert_eq!(kinds(&orders(directory(true, false))), ["delete", "start Once 4"]);
+    assert_eq!(kinds(&orders(directory(true, false))), ["delete unless born", "start Once 4"]);
     let fresh = orders(directory(false, false));
     assert_eq!(kinds(&fresh), ["start Once 4"]);
     let Some(Order::Start(start)) = fresh.last() else {
@@ -73,7 +74,7 @@ fn the_new_nonce_is_written_last_and_no_db_is_deleted_on_our_own_account() {
     let kinds =
         |has_member, started| kinds(&renew(&directory(has_member, started), &nonce(), &standing()).expect("orders"));
     assert_eq!(kinds(false, false), written);
-    assert_eq!(kinds(false, true), [&["delete"], &written[..]].concat());
+    assert_eq!(kinds(false, true), [&["delete unless born"], &written[..]].concat());
     for started in [false, true] {
         assert_eq!(kinds(true, started), [&["aside no-wal"], &written[..]].concat());
     }

@@ -26,10 +26,10 @@ pub struct Args {
     /// Namespace of the Pod.
     #[arg(long, env = env::NAMESPACE)]
     pub(super) namespace: String,
-    /// Name of the EtcdCluster object.
+    /// Name of the `EtcdCluster` object.
     #[arg(long, env = env::CLUSTER)]
     pub(super) cluster: String,
-    /// UID of the EtcdCluster object.
+    /// UID of the `EtcdCluster` object.
     #[arg(long, env = env::CLUSTER_UID)]
     pub(super) cluster_uid: String,
     /// URL at which etcd's peers find it.
@@ -49,7 +49,7 @@ pub struct Args {
 /// What the data volume is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Medium {
-    /// A PersistentVolume: a rejected directory is kept.
+    /// A `PersistentVolume`: a rejected directory is kept.
     Disk,
     /// A tmpfs: what is kept costs memory, so a rejected directory is deleted.
     Memory,

@@ -236,10 +236,9 @@ impl State {
                 Pace::Steady
             }
             (Phase::Running | Phase::Stopping, _) => Pace::Fast,
-            (Phase::Waiting | Phase::BackingOff, _) => Pace::Idle,
             // The supervisor is away for a moment (it replaces itself), or has never been there.
             (Phase::Absent, _) if self.directory.state == DirectoryState::InUse => Pace::Steady,
-            (Phase::Absent, _) => Pace::Idle,
+            (Phase::Absent | Phase::Waiting | Phase::BackingOff, _) => Pace::Idle,
         }
     }
 

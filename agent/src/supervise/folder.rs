@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::rules::Ground;
 use crate::cli::Paths;
+use crate::wal;
 
 /// Names in the agent's folder that the supervisor itself knows.
 mod name {
@@ -20,6 +21,8 @@ mod name {
     pub(super) const STARTED: &str = "started";
     /// The highest Once order used here.
     pub(super) const USED: &str = "once-order";
+    /// What is being deleted.
+    pub(super) const DELETING: &str = "deleting";
     /// What was set aside.
     pub(super) const QUARANTINE: &str = "quarantine";
 }
@@ -49,22 +52,28 @@ impl Folder {
     pub fn ground(&self) -> io::Result<Ground> {
         Ok(Ground {
             fenced: self.exists(name::FENCE)?,
-            wal: self.has_segment()?,
+            wal: wal::is_born(&self.wal())?,
             identity: self.exists(name::IDENTITY)?,
             started: self.exists(name::STARTED)?,
             used: self.used()?,
         })
     }
 
-    /// Records that etcd has written its WAL here, as soon as it has. True when that is recorded.
+    /// Records that etcd has saved something in its WAL here, if it has. True when that is recorded.
     pub fn note_started(&self) -> io::Result<bool> {
-        if !at(&self.wal(), fs::exists(self.wal()))? {
-            return Ok(false);
-        }
-        if !self.exists(name::STARTED)? {
+        self.note(wal::is_born(&self.wal())?)
+    }
+
+    /// The same while etcd runs, see [`wal::has_saved`].
+    pub fn note_saved(&self) -> io::Result<bool> {
+        self.note(wal::has_saved(&self.wal())?)
+    }
+
+    fn note(&self, born: bool) -> io::Result<bool> {
+        if born && !self.exists(name::STARTED)? {
             self.write(name::STARTED, b"etcd has written its WAL in this directory\n")?;
         }
-        Ok(true)
+        Ok(born)
     }
 
     /// Records whose data etcd is about to write.
@@ -79,7 +88,7 @@ impl Folder {
 
     /// Writes a file on the agent's word; empty content removes it.
     pub fn write_for_agent(&self, file: &str, content: &[u8]) -> io::Result<()> {
-        let own = [name::STARTED, name::USED, name::QUARANTINE];
+        let own = [name::STARTED, name::USED, name::DELETING, name::QUARANTINE];
         if file.is_empty() || file.contains('/') || file.starts_with('.') || own.contains(&file) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -102,6 +111,7 @@ impl Folder {
                 format!("label {label:?} must be letters, digits and '-'"),
             ));
         }
+        self.make()?;
         let quarantine = self.ours.join(name::QUARANTINE);
         at(&quarantine, fs::create_dir_all(&quarantine))?;
         let aside = (0..)
@@ -119,12 +129,13 @@ impl Folder {
         sync(&self.ours)?;
         rename_if_there(&self.ours.join(name::NONCE), &aside.join(name::NONCE))?;
         sync(&self.ours)?;
-        rename_if_there(&self.member(), &aside.join("member"))?;
+        if rename_if_there(&self.member(), &aside.join("member"))? {
+            sync(&self.data)?;
+        }
         for file in [name::IDENTITY, name::STARTED] {
             rename_if_there(&self.ours.join(file), &aside.join(file))?;
         }
         sync(&aside)?;
-        sync(&self.data)?;
         sync(&self.ours)?;
         Ok(aside)
     }
@@ -135,20 +146,28 @@ impl Folder {
         if self.note_started()? || self.exists(name::STARTED)? {
             self.remove(name::NONCE)?;
         }
-        let member = self.member();
-        match fs::remove_dir_all(&member) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            result => at(&member, result)?,
-        }
-        if at(&self.data, fs::exists(&self.data))? {
+        // At once and as a whole: half of a data directory must never be taken for one.
+        self.finish_deleting()?;
+        self.make()?;
+        if rename_if_there(&self.member(), &self.ours.join(name::DELETING))? {
             sync(&self.data)?;
+            sync(&self.ours)?;
         }
         if self.exists(name::STARTED)? {
             for file in OF_THE_DIRECTORY {
                 self.remove(file)?;
             }
         }
-        Ok(())
+        self.finish_deleting()
+    }
+
+    /// Deletes what a crash has kept from being deleted.
+    pub fn finish_deleting(&self) -> io::Result<()> {
+        let rest = self.ours.join(name::DELETING);
+        match fs::remove_dir_all(&rest) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => at(&rest, result),
+        }
     }
 
     fn member(&self) -> PathBuf {
@@ -157,23 +176,6 @@ impl Folder {
 
     fn wal(&self) -> PathBuf {
         self.member().join("wal")
-    }
-
-    fn has_segment(&self) -> io::Result<bool> {
-        let wal = self.wal();
-        let entries = match fs::read_dir(&wal) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            entries => at(&wal, entries)?,
-        };
-        for entry in entries {
-            if Path::new(&at(&wal, entry)?.file_name())
-                .extension()
-                .is_some_and(|extension| extension == "wal")
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     fn used(&self) -> io::Result<u64> {
@@ -192,8 +194,19 @@ impl Folder {
         at(&path, fs::exists(&path))
     }
 
+    /// Makes our folder, so that it outlives a crash with what is in it.
+    fn make(&self) -> io::Result<()> {
+        match fs::create_dir(&self.ours) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            result => {
+                at(&self.ours, result)?;
+                self.ours.parent().map_or(Ok(()), sync)
+            }
+        }
+    }
+
     fn write(&self, file: &str, content: &[u8]) -> io::Result<()> {
-        at(&self.ours, fs::create_dir_all(&self.ours))?;
+        self.make()?;
         let path = self.ours.join(file);
         // Only the supervisor writes here, one file at a time; no name of the agent's begins with a dot.
         let temporary = self.ours.join(".new");
@@ -218,10 +231,11 @@ impl Folder {
     }
 }
 
-fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
+/// True when there was something to rename.
+fn rename_if_there(from: &Path, to: &Path) -> io::Result<bool> {
     match fs::rename(from, to) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        result => at(from, result),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        result => at(from, result).map(|()| true),
     }
 }
 

@@ -49,12 +49,16 @@ fn each_fact_is_seen_once_it_is_there() {
 }
 
 #[test]
-fn a_wal_folder_without_segments_counts_as_started_and_as_no_wal() {
+fn d25_a_wal_in_which_nothing_was_saved_is_neither_a_wal_nor_a_start() {
     let (_volume, folder) = folder();
     fs::create_dir_all(folder.wal()).unwrap();
-    assert!(folder.note_started().unwrap());
+    // What etcd writes when it creates the file: its IDs, and space for more.
+    let ids = [6, 0, 0, 0, 0, 0, 0, 0x82, 0x08, 0x01, 0x10, 0xbb, 0x81, 0x01, 0, 0];
+    let first = folder.wal().join("0000000000000000-0000000000000000.wal");
+    fs::write(first, [&ids[..], &[0; 4096]].concat()).unwrap();
+    assert!(!folder.note_started().unwrap());
     let ground = folder.ground().unwrap();
-    assert!(ground.started && !ground.wal);
+    assert!(!ground.started && !ground.wal);
 }
 
 #[test]
@@ -123,4 +127,24 @@ fn the_agent_cannot_write_outside_its_folder_nor_what_the_supervisor_records() {
     }
     folder.write_for_agent("directive.json", b"{}").unwrap();
     assert_eq!(fs::read(folder.ours.join("directive.json")).unwrap(), b"{}");
+}
+
+#[test]
+fn a_deletion_that_was_cut_short_leaves_no_half_of_a_data_directory_and_is_ended_later() {
+    let (_volume, folder) = folder();
+    born(&folder);
+    fs::create_dir_all(folder.ours.join("deleting/wal")).unwrap();
+    fs::write(folder.ours.join("deleting/wal/0-0.wal"), "x").unwrap();
+    folder.finish_deleting().unwrap();
+    assert!(!folder.ours.join("deleting").exists());
+    assert!(folder.ground().unwrap().wal, "the data that are there now are others");
+    folder.finish_deleting().unwrap();
+}
+
+#[test]
+fn a_data_directory_that_was_never_made_can_be_set_aside_and_deleted() {
+    let (volume, mut folder) = folder();
+    folder.data = volume.path().join("sub");
+    folder.delete().unwrap();
+    folder.set_aside("gone", "t").unwrap();
 }

@@ -10,11 +10,11 @@ use thiserror::Error;
 pub struct Ground {
     /// The fence file is there.
     pub fenced: bool,
-    /// A WAL segment is there.
+    /// A WAL is there in which something was saved.
     pub wal: bool,
     /// An identity is recorded.
     pub identity: bool,
-    /// etcd has once written its WAL here.
+    /// etcd has once saved something in its WAL here.
     pub started: bool,
     /// The highest Once order that has been used here; 0 when none.
     pub used: u64,

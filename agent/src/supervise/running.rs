@@ -183,7 +183,12 @@ impl Supervisor {
     }
 
     fn obey_watchdog(&mut self, now: Instant) {
-        match self.handles.as_mut().and_then(|handles| handles.watchdog.due(now)) {
+        let Some(handles) = &mut self.handles else { return };
+        // An etcd that stops answers no more and may take its time: whoever stops it sees to that.
+        if !matches!(self.phase, Phase::Running) && !handles.watchdog.has_acted() {
+            return;
+        }
+        match handles.watchdog.due(now) {
             None => {}
             Some(Act::Dump) => {
                 let patience = self.args.watchdog_patience;
@@ -209,7 +214,7 @@ impl Supervisor {
         }
         let early = now.duration_since(handles.began) < LOOK_EARLY_TIME;
         handles.look_at = now + if early { LOOK_EARLY } else { LOOK_LATER };
-        match self.folder.note_started() {
+        match self.folder.note_saved() {
             Ok(noted) => run.wal_noted = noted,
             Err(error) => {
                 handles.look_at = now + Duration::from_secs(5);

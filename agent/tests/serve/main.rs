@@ -1,4 +1,5 @@
-//! The sidecar with a real supervisor and a real etcd.
+//! The sidecar with a real supervisor and a real etcd. Needs root (network namespaces) and the etcds of the local
+//! Kubernetes, see `support/binaries.rs`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,5 +9,10 @@
 )]
 #![allow(unreachable_pub, reason = "a test has no users")]
 
+mod config;
+mod crashes;
 mod first_start;
+mod link;
+mod orders;
+mod restart;
 mod support;

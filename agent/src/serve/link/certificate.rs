@@ -1,6 +1,7 @@
 //! The agent's own certificate and the CA of its callers, loaded anew when the mounted Secret changes. Connections that
 //! stand keep what they have.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -101,7 +102,13 @@ fn describe(chain: &[CertificateDer<'_>]) -> anyhow::Result<wire::Certificate> {
 /// SHA-256, hex.
 fn fingerprint_of(leaf: &CertificateDer<'_>) -> String {
     use sha2::{Digest as _, Sha256};
-    Sha256::digest(leaf).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(leaf)
+        .iter()
+        .fold(String::with_capacity(64), |mut hex, byte| {
+            // Writing to a String cannot fail.
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
 }
 
 /// Keeps what new connections are served with. It waits for files that are not there yet: the Secret exists before the

@@ -26,7 +26,7 @@ impl OperatorOnly {
     }
 }
 
-/// Is the certificate for clients, and the operator's by name? The chain is checked elsewhere: WebPKI takes a
+/// Is the certificate for clients, and the operator's by name? The chain is checked elsewhere: `WebPKI` takes a
 /// certificate without any purpose for one of every purpose, and does not ask for a client's name.
 fn is_operators(certificate: &CertificateDer<'_>) -> bool {
     let Ok((_, certificate)) = X509Certificate::from_der(certificate) else {

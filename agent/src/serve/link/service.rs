@@ -78,7 +78,7 @@ impl Agent for Service {
         let number = self
             .ask(|answer| Event::Direct(directive, answer))
             .await?
-            .map_err(status)?;
+            .map_err(|error| status(&error))?;
         Ok(Response::new(wire::DirectResponse { number }))
     }
 
@@ -95,7 +95,10 @@ impl Agent for Service {
             0 => 200,
             lines => lines.min(200),
         };
-        let lines = self.ask(|answer| Event::Logs(lines, answer)).await?.map_err(status)?;
+        let lines = self
+            .ask(|answer| Event::Logs(lines, answer))
+            .await?
+            .map_err(|error| status(&error))?;
         Ok(Response::new(wire::LogsResponse {
             lines: newest(lines, LOG_BYTES),
         }))
@@ -127,6 +130,7 @@ impl Agent for Service {
                 etcd::Class::Retry => Status::unavailable(error.to_string()),
                 etcd::Class::Person | etcd::Class::Bug => Status::failed_precondition(error.to_string()),
             })?;
+        tracing::info!(%target, "leadership moved");
         Ok(Response::new(wire::MoveLeaderResponse {}))
     }
 
@@ -139,7 +143,7 @@ impl Agent for Service {
     }
 }
 
-fn status(error: NotTaken) -> Status {
+fn status(error: &NotTaken) -> Status {
     let message = error.to_string();
     match error {
         NotTaken::Refused(Refusal::Unknown { .. }) => Status::unimplemented(message),

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// An operator that restarts dials again within this time: the link counts as up meanwhile.
-const GRACE: Duration = Duration::from_secs(60);
+const GRACE: Duration = Duration::from_mins(1);
 
 /// The open `Watch` streams.
 #[derive(Debug, Default)]

@@ -2,8 +2,10 @@
 //! etcd; and what the operator's end of the link does.
 
 pub mod binaries;
+pub mod cluster;
 pub mod net;
 pub mod operator;
 pub mod pki;
 pub mod pod;
+pub mod read;
 pub mod test;

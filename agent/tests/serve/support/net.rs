@@ -86,7 +86,8 @@ impl Net {
     /// An empty one. This thread is in it from now on.
     pub fn enter() -> Self {
         let hub = Namespace::new();
-        hub.ip("link add br0 type bridge");
+        // With an address of its own: else it has that of one of its ports, and loses it when that Pod goes.
+        hub.ip("link add br0 address 02:00:00:00:00:01 type bridge");
         hub.ip("addr add 10.77.0.1/24 dev br0");
         hub.ip("link set br0 up");
         let file = File::open(hub.path()).expect("the namespace's file");
@@ -111,11 +112,5 @@ impl Net {
         pod.ip(&format!("addr add {address}/24 dev eth0"));
         pod.ip("link set eth0 up");
         (pod, address)
-    }
-
-    /// Cuts the Pod off, or joins it again.
-    pub fn link(&self, number: u8, up: bool) {
-        self.hub
-            .ip(&format!("link set v{number} {}", if up { "up" } else { "down" }));
     }
 }

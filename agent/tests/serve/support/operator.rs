@@ -16,7 +16,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, Streaming};
 
 /// What is waited for comes within this time, on a slow machine too.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A link to one agent.
 #[derive(Clone)]
@@ -113,10 +113,8 @@ pub async fn await_report(
             last = Some(report);
         }
     };
-    match tokio::time::timeout(PATIENCE, waiting).await {
-        Ok(report) => report,
-        Err(_) => panic!("never came: {what}; the last report was {last:#?}"),
-    }
+    let in_time = tokio::time::timeout(PATIENCE, waiting).await;
+    in_time.unwrap_or_else(|_| panic!("never came: {what}; the last report was {last:#?}"))
 }
 
 /// The refusal names what it must.

@@ -144,11 +144,6 @@ impl Pod {
         kill(&mut self.container);
     }
 
-    /// PID of the agent.
-    pub fn agent_pid(&self) -> u32 {
-        self.agent.as_ref().expect("the agent runs").id()
-    }
-
     /// PID of etcd as the machine sees it, when one runs on this Pod's data.
     pub fn etcd_pid(&self) -> Option<u32> {
         let config = self.volume("run").join("etcd.yaml").to_string_lossy().into_owned();
@@ -191,6 +186,11 @@ impl Pod {
         Operator::dial(self.address, name, leaf.client_config(ca), CLUSTER_UID).await
     }
 
+    /// What supervisor and etcd have logged.
+    pub fn etcd_log(&self) -> String {
+        std::fs::read_to_string(self.volumes.path().join("etcd.log")).unwrap_or_default()
+    }
+
     /// What the agent has logged.
     pub fn agent_log(&self) -> String {
         std::fs::read_to_string(self.volumes.path().join("agent.log")).unwrap_or_default()
@@ -202,10 +202,10 @@ impl Drop for Pod {
         self.kill_container();
         self.kill_agent();
         if std::thread::panicking() {
-            for log in ["agent.log", "etcd.log"] {
+            for (log, count) in [("agent.log", 40), ("etcd.log", 20)] {
                 let text = std::fs::read_to_string(self.volumes.path().join(log)).unwrap_or_default();
                 let lines: Vec<&str> = text.lines().collect();
-                let last = lines.len().saturating_sub(40);
+                let last = lines.len().saturating_sub(count);
                 eprintln!("--- {} {log}\n{}", self.name, lines[last..].join("\n"));
             }
         }
