@@ -57,6 +57,7 @@ pub fn plan(facts: &Facts) -> Plan {
     if !target::latch(&view, &mut plan) {
         return plan;
     }
+    target::wake_at_deadline(&view, &mut plan);
     if members_without_agent(&view, &mut plan) {
         return plan;
     }

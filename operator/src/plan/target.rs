@@ -56,6 +56,19 @@ pub(super) fn latch(view: &View, plan: &mut Plan) -> bool {
     false
 }
 
+/// That time has run out is told by nobody else (M22).
+pub(super) fn wake_at_deadline(view: &View, plan: &mut Plan) {
+    let left = view
+        .facts
+        .cluster
+        .record
+        .deadline
+        .map(|deadline| deadline.duration_since(view.facts.now));
+    if let Some(left) = left.filter(|left| left.is_positive()) {
+        plan.look_again(left.unsigned_abs());
+    }
+}
+
 /// `initial-cluster-token` of an incarnation: the same URLs with another token make other IDs (etcd-facts §1).
 #[must_use]
 pub(super) fn token(namespace: &str, name: &str, uid: &str, incarnation: u64) -> String {

@@ -2,9 +2,9 @@
 //! digest of everything when one fails.
 //!
 //! ```no_run
-//! use tests::harness::{scenario, spec};
+//! use tests::harness::{Outcome, scenario, spec};
 //!
-//! fn main() -> anyhow::Result<()> {
+//! fn main() -> Outcome {
 //!     scenario("m01", async |world| {
 //!         let cluster = world.create("c", &spec::disk(3)).await?;
 //!         cluster.settled(3).await
@@ -37,5 +37,5 @@ pub use packets::Blocked;
 pub use process::Process;
 pub use stage::Stage;
 pub use wait::{holds, until};
-pub use world::{World, scenario, scenario_on_nodes};
+pub use world::{Failed, Outcome, World, scenario, scenario_on_nodes};
 pub use writer::Writer;

@@ -27,14 +27,32 @@ pub struct World {
     pub namespace: String,
 }
 
+/// What a test gives back.
+pub type Outcome = Result<(), Failed>;
+
+/// Why a scenario failed: causes, and no stack, which says nothing about a cluster.
+pub struct Failed(String);
+
+impl From<anyhow::Error> for Failed {
+    fn from(error: anyhow::Error) -> Self {
+        Self(format!("{error:#}"))
+    }
+}
+
+impl std::fmt::Debug for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// Runs a scenario on one node.
-pub fn scenario(name: &str, body: impl AsyncFnOnce(&World) -> Result<()>) -> Result<()> {
-    run(name, Stage::one_node(), body)
+pub fn scenario(name: &str, body: impl AsyncFnOnce(&World) -> Result<()>) -> Outcome {
+    run(name, Stage::one_node(), body).map_err(Failed::from)
 }
 
 /// Runs a scenario on three nodes, which may be lost.
-pub fn scenario_on_nodes(name: &str, body: impl AsyncFnOnce(&World) -> Result<()>) -> Result<()> {
-    run(name, Stage::three_nodes(), body)
+pub fn scenario_on_nodes(name: &str, body: impl AsyncFnOnce(&World) -> Result<()>) -> Outcome {
+    run(name, Stage::three_nodes(), body).map_err(Failed::from)
 }
 
 fn run(
@@ -53,7 +71,7 @@ fn run(
         if let Err(error) = &outcome {
             let mut out = std::io::stderr();
             let digest = digest::of(&world.stage, &world.namespace).await;
-            let _ = writeln!(out, "{name} failed: {error:?}\n\n{digest}\n{name} failed: {error:#}");
+            let _ = writeln!(out, "{name} failed: {error:#}\n\n{digest}");
         }
         if outcome.is_ok() || std::env::var_os(KEEP).is_none() {
             world.end().await?;

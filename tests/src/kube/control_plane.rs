@@ -100,10 +100,12 @@ pub(super) fn api_server(folder: &Folder, config: &Config) -> Program {
 /// The controllers. Their client is not throttled: the default of 20 requests a second is what many Pods at once wait for.
 pub(super) fn controllers(folder: &Folder, config: &Config) -> Program {
     let mut args = Args(vec![])
-        .path("--kubeconfig", folder.inner_kubeconfig())
+        .path("--kubeconfig", folder.controllers_kubeconfig())
         .path("--root-ca-file", folder.pki("ca.crt"))
         .path("--service-account-private-key-file", folder.pki("accounts.key"))
         .plain(&[
+            // Each controller by its own account, as in most clusters.
+            "--use-service-account-credentials",
             "--leader-elect=false",
             "--bind-address=127.0.0.1",
             "--kube-api-qps=500",

@@ -74,6 +74,12 @@ impl Folder {
         self.join("inner.kubeconfig")
     }
 
+    /// The controllers' own kubeconfig.
+    #[must_use]
+    pub fn controllers_kubeconfig(&self) -> PathBuf {
+        self.join("controllers.kubeconfig")
+    }
+
     /// A certificate or key.
     #[must_use]
     pub fn pki(&self, file: &str) -> PathBuf {

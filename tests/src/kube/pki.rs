@@ -10,6 +10,11 @@ use rcgen::{
 
 use super::{network, paths::Folder};
 
+/// Who may do everything: people, and the programs for which it does not matter.
+const ADMIN: &str = "admin";
+/// The controllers, under the name that they have in every cluster: admission rules know it.
+const CONTROLLERS: &str = "controllers";
+
 /// Writes all of them but the kubeconfig for the host, which appears when the cluster is ready.
 pub(super) fn write(folder: &Folder, nodes: u8) -> Result<()> {
     fs::create_dir_all(folder.join("pki"))?;
@@ -31,14 +36,17 @@ pub(super) fn write(folder: &Folder, nodes: u8) -> Result<()> {
     let addresses = (1..=nodes).map(network::node_address).collect();
     issue(folder, &ca, "kubelet", "kubelet", None, addresses)?;
     issue(folder, &ca, "front-proxy", "front-proxy", None, vec![])?;
-    issue(folder, &ca, "admin", "admin", Some("system:masters"), vec![])?;
+    issue(folder, &ca, ADMIN, "admin", Some("system:masters"), vec![])?;
+    issue(folder, &ca, CONTROLLERS, "system:kube-controller-manager", None, vec![])?;
 
     let accounts = KeyPair::generate()?;
     fs::write(folder.pki("accounts.key"), accounts.serialize_pem())?;
     fs::write(folder.pki("accounts.pub"), accounts.public_key_pem())?;
+    let server = format!("{}:6443", network::CONTROL_PLANE);
+    fs::write(folder.inner_kubeconfig(), kubeconfig(folder, &server, ADMIN)?)?;
     fs::write(
-        folder.inner_kubeconfig(),
-        kubeconfig(folder, &format!("{}:6443", network::CONTROL_PLANE))?,
+        folder.controllers_kubeconfig(),
+        kubeconfig(folder, &server, CONTROLLERS)?,
     )?;
     Ok(())
 }
@@ -46,7 +54,7 @@ pub(super) fn write(folder: &Folder, nodes: u8) -> Result<()> {
 /// Writes the kubeconfig for processes of the host, whole or not at all.
 pub(super) fn write_host_kubeconfig(folder: &Folder, api: SocketAddr) -> Result<()> {
     let unfinished = folder.join("kubeconfig.unfinished");
-    fs::write(&unfinished, kubeconfig(folder, &api.to_string())?)?;
+    fs::write(&unfinished, kubeconfig(folder, &api.to_string(), ADMIN)?)?;
     fs::rename(unfinished, folder.kubeconfig())?;
     Ok(())
 }
@@ -92,7 +100,7 @@ fn issue(
 }
 
 /// Self-contained, so that it can be copied elsewhere.
-fn kubeconfig(folder: &Folder, server: &str) -> Result<String> {
+fn kubeconfig(folder: &Folder, server: &str, user: &str) -> Result<String> {
     let data = |file: &str| -> Result<String> { Ok(base64(&fs::read(folder.pki(file))?)) };
     let name = folder.path().file_name().unwrap_or_default().to_string_lossy();
     let config = serde_json::json!({
@@ -102,11 +110,11 @@ fn kubeconfig(folder: &Folder, server: &str) -> Result<String> {
             "server": format!("https://{server}"),
             "certificate-authority-data": data("ca.crt")?,
         }}],
-        "users": [{ "name": "admin", "user": {
-            "client-certificate-data": data("admin.crt")?,
-            "client-key-data": data("admin.key")?,
+        "users": [{ "name": user, "user": {
+            "client-certificate-data": data(&format!("{user}.crt"))?,
+            "client-key-data": data(&format!("{user}.key"))?,
         }}],
-        "contexts": [{ "name": name, "context": { "cluster": name, "user": "admin" } }],
+        "contexts": [{ "name": name, "context": { "cluster": name, "user": user } }],
         "current-context": name,
     });
     Ok(serde_yaml_ng::to_string(&config)?)

@@ -9,11 +9,11 @@ use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use tests::harness::{
-    Blocked, Dialler, FORMATION, Identity, OPERATOR_NAMESPACE, Process, condition, scenario, spec, until,
+    Blocked, Dialler, FORMATION, Identity, OPERATOR_NAMESPACE, Outcome, Process, condition, scenario, spec, until,
 };
 
 #[test]
-fn d21_an_agent_that_is_killed_leaves_etcd_running() -> Result<()> {
+fn d21_an_agent_that_is_killed_leaves_etcd_running() -> Outcome {
     scenario("d21", async |world| {
         let cluster = world.create("c", &spec::disk(1)).await?;
         cluster.settled(1).await?;
@@ -44,7 +44,7 @@ fn d21_an_agent_that_is_killed_leaves_etcd_running() -> Result<()> {
 }
 
 #[test]
-fn u16_a_blocked_link_is_said_within_ten_seconds_and_heals() -> Result<()> {
+fn u16_a_blocked_link_is_said_within_ten_seconds_and_heals() -> Outcome {
     scenario("u16", async |world| {
         let cluster = world.create("c", &spec::memory(3)).await?;
         cluster.settled(3).await?;
@@ -75,7 +75,7 @@ fn u16_a_blocked_link_is_said_within_ten_seconds_and_heals() -> Result<()> {
 }
 
 #[test]
-fn t06_the_key_of_one_agent_opens_no_other() -> Result<()> {
+fn t06_the_key_of_one_agent_opens_no_other() -> Outcome {
     scenario("t06", async |world| {
         let cluster = world.create("c", &spec::memory(3)).await?;
         cluster.settled(3).await?;
@@ -118,7 +118,7 @@ fn t06_the_key_of_one_agent_opens_no_other() -> Result<()> {
 }
 
 #[test]
-fn the_agents_http_says_health_status_and_metrics() -> Result<()> {
+fn the_agents_http_says_health_status_and_metrics() -> Outcome {
     scenario("agent-http", async |world| {
         let cluster = world.create("c", &spec::disk(1)).await?;
         cluster.settled(1).await?;

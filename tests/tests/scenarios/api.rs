@@ -7,25 +7,25 @@ use crds::{EtcdDefrag, EtcdDefragPolicy, EtcdRecovery, EtcdSnapshot, EtcdSnapsho
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::PostParams;
 use serde_json::json;
-use tests::harness::{FORMATION, World, condition, scenario, spec, until};
+use tests::harness::{FORMATION, Outcome, World, condition, scenario, spec, until};
 use tests::kube::project;
 
 #[test]
-fn every_sample_is_accepted() -> Result<()> {
+fn every_sample_is_accepted() -> Outcome {
     scenario("samples", async |world| {
-        for sample in std::fs::read_dir(project().join("deploy/samples"))? {
-            let path = sample?.path();
-            let path = path.to_string_lossy();
-            world
-                .stage
-                .kubectl(&["-n", &world.namespace, "apply", "--dry-run=server", "-f", &path])?;
-        }
+        let samples = project().join("deploy/samples");
+        let arguments = ["apply", "--dry-run=server", "-f", &samples.to_string_lossy()];
+        let said = world
+            .stage
+            .kubectl(&[&["-n", &world.namespace], &arguments[..]].concat())?;
+        let count = std::fs::read_dir(samples)?.count();
+        ensure!(said.lines().count() >= count, "{said}");
         Ok(())
     })
 }
 
 #[test]
-fn printer_columns_say_whether_it_is_well_and_if_not_why() -> Result<()> {
+fn printer_columns_say_whether_it_is_well_and_if_not_why() -> Outcome {
     scenario("columns", async |world| {
         let well = world.create("well", &spec::memory(1)).await?;
         let nowhere = json!({ "scheduling": { "nodeSelector": { "no-such": "node" } } });
@@ -72,7 +72,7 @@ fn printer_columns_say_whether_it_is_well_and_if_not_why() -> Result<()> {
 }
 
 #[test]
-fn what_is_not_acted_on_yet_is_said() -> Result<()> {
+fn what_is_not_acted_on_yet_is_said() -> Outcome {
     scenario("not-yet", async |world| {
         let later = json!({ "recovery": { "quorumLoss": "Automatic" }, "rollout": { "paused": true } });
         let cluster = world.create("c", &spec::with(spec::memory(1), &later)).await?;

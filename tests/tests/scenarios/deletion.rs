@@ -9,13 +9,13 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams},
 };
 use serde_json::json;
-use tests::harness::{FORMATION, Process, scenario, spec, until};
+use tests::harness::{FORMATION, Outcome, Process, scenario, spec, until};
 
 /// What M16 and U17 allow.
 const A_MINUTE: Duration = Duration::from_mins(1);
 
 #[test]
-fn m16_a_cluster_deleted_in_any_state_leaves_nothing_within_a_minute() -> Result<()> {
+fn m16_a_cluster_deleted_in_any_state_leaves_nothing_within_a_minute() -> Outcome {
     scenario("m16", async |world| {
         let nowhere = json!({ "scheduling": { "nodeSelector": { "no-such": "node" } } });
         let healthy = world.create("healthy", &spec::disk(3)).await?;
@@ -61,7 +61,7 @@ fn m16_a_cluster_deleted_in_any_state_leaves_nothing_within_a_minute() -> Result
 }
 
 #[test]
-fn m17_a_cluster_made_anew_under_its_old_name_never_sees_the_old_disk() -> Result<()> {
+fn m17_a_cluster_made_anew_under_its_old_name_never_sees_the_old_disk() -> Outcome {
     scenario("m17", async |world| {
         let cluster = world.create("c", &spec::disk(1)).await?;
         cluster.settled(1).await?;
@@ -95,11 +95,13 @@ fn m17_a_cluster_made_anew_under_its_old_name_never_sees_the_old_disk() -> Resul
         let new = cluster.status().await?;
         ensure!(new.cluster_token != old.cluster_token, "the token is the old one");
         ensure!(new.cluster_id != old.cluster_id, "the cluster ID is the old one");
-        let kept = claims.get(&claim.name_any()).await?;
-        ensure!(
-            kept.metadata.deletion_timestamp.is_some() && kept.uid() == claim.uid(),
-            "the old claim is not on its way out"
-        );
+        until("the old claim is on its way out", A_MINUTE, async || {
+            let kept = claims.get(&claim.name_any()).await?;
+            ensure!(kept.uid() == claim.uid(), "it is another claim");
+            ensure!(kept.metadata.deletion_timestamp.is_some(), "it is kept");
+            Ok(())
+        })
+        .await?;
         for pod in cluster.pods().await? {
             let volumes = pod.spec.and_then(|spec| spec.volumes).unwrap_or_default();
             let mounts = volumes.into_iter().filter_map(|volume| volume.persistent_volume_claim);
@@ -116,7 +118,7 @@ fn m17_a_cluster_made_anew_under_its_old_name_never_sees_the_old_disk() -> Resul
 }
 
 #[test]
-fn m11_a_member_is_not_deleted_by_hand() -> Result<()> {
+fn m11_a_member_is_not_deleted_by_hand() -> Outcome {
     scenario("m11", async |world| {
         let cluster = world.create("c", &spec::memory(1)).await?;
         cluster.settled(1).await?;
@@ -133,7 +135,7 @@ fn m11_a_member_is_not_deleted_by_hand() -> Result<()> {
 }
 
 #[test]
-fn u17_a_namespace_deleted_under_running_clusters_is_gone_in_a_minute() -> Result<()> {
+fn u17_a_namespace_deleted_under_running_clusters_is_gone_in_a_minute() -> Outcome {
     scenario("u17", async |world| {
         let doomed = format!("{}-doomed", world.namespace);
         world.create_namespace(&doomed).await?;

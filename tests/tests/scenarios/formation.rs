@@ -12,7 +12,7 @@ use kube::{
     api::{DeleteParams, PostParams},
 };
 use serde_json::json;
-use tests::harness::{Cluster, FORMATION, holds, scenario, spec, until};
+use tests::harness::{Cluster, FORMATION, Outcome, holds, scenario, spec, until};
 
 /// Its data is there, read through the first member that answers.
 async fn works(cluster: &Cluster<'_>) -> Result<()> {
@@ -32,7 +32,7 @@ async fn works(cluster: &Cluster<'_>) -> Result<()> {
 }
 
 #[test]
-fn every_size_on_every_medium_forms_with_every_served_minor() -> Result<()> {
+fn every_size_on_every_medium_forms_with_every_served_minor() -> Outcome {
     scenario("sizes", async |world| {
         // One after the other but for the smallest: seven members at a time are enough for a small machine.
         let version = |spec, version| spec::with(spec, &json!({ "version": version }));
@@ -52,7 +52,7 @@ fn every_size_on_every_medium_forms_with_every_served_minor() -> Result<()> {
 }
 
 #[test]
-fn clusters_of_several_namespaces_form_at_the_same_time() -> Result<()> {
+fn clusters_of_several_namespaces_form_at_the_same_time() -> Outcome {
     scenario("several", async |world| {
         let other = format!("{}-other", world.namespace);
         world.create_namespace(&other).await?;
@@ -78,7 +78,7 @@ fn clusters_of_several_namespaces_form_at_the_same_time() -> Result<()> {
 }
 
 #[test]
-fn m18_names_that_services_cannot_have_are_refused_and_similar_ones_do_not_collide() -> Result<()> {
+fn m18_names_that_services_cannot_have_are_refused_and_similar_ones_do_not_collide() -> Outcome {
     scenario("m18", async |world| {
         for (name, part) in [
             ("a".repeat(63), "56 characters"),
@@ -113,7 +113,7 @@ fn m18_names_that_services_cannot_have_are_refused_and_similar_ones_do_not_colli
 }
 
 #[test]
-fn m20_a_cluster_that_is_paused_from_birth_makes_nothing_and_forms_when_it_is_resumed() -> Result<()> {
+fn m20_a_cluster_that_is_paused_from_birth_makes_nothing_and_forms_when_it_is_resumed() -> Outcome {
     scenario("m20", async |world| {
         let cluster = world.create("c", &spec::disk(0)).await?;
         cluster
@@ -136,7 +136,7 @@ fn m20_a_cluster_that_is_paused_from_birth_makes_nothing_and_forms_when_it_is_re
 }
 
 #[test]
-fn m21_a_version_without_an_image_is_said_and_heals_when_it_is_corrected() -> Result<()> {
+fn m21_a_version_without_an_image_is_said_and_heals_when_it_is_corrected() -> Outcome {
     scenario("m21", async |world| {
         let cluster = world
             .create("c", &spec::with(spec::memory(3), &json!({ "version": "3.6.99" })))
@@ -163,7 +163,7 @@ fn m21_a_version_without_an_image_is_said_and_heals_when_it_is_corrected() -> Re
 }
 
 #[test]
-fn m22_a_seed_that_comes_after_the_deadline_still_forms_the_cluster() -> Result<()> {
+fn m22_a_seed_that_comes_after_the_deadline_still_forms_the_cluster() -> Outcome {
     scenario("m22", async |world| {
         let class = world.namespace.clone();
         let slow = json!({ "storage": { "storageClassName": class }, "progressDeadlineSeconds": 5 });
@@ -191,7 +191,7 @@ fn m22_a_seed_that_comes_after_the_deadline_still_forms_the_cluster() -> Result<
 }
 
 #[test]
-fn what_users_and_dashboards_rely_on_is_on_every_object() -> Result<()> {
+fn what_users_and_dashboards_rely_on_is_on_every_object() -> Outcome {
     scenario("objects", async |world| {
         let cluster = world.create("c", &spec::disk(1)).await?;
         cluster.settled(1).await?;

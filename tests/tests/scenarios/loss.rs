@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use tests::harness::{Cluster, FORMATION, Process, scenario, spec, until};
+use tests::harness::{Cluster, FORMATION, Outcome, Process, scenario, spec, until};
 
 async fn id_of(cluster: &Cluster<'_>, member: &str) -> Result<String> {
     let listed = cluster.listed().await?;
@@ -16,7 +16,7 @@ async fn id_of(cluster: &Cluster<'_>, member: &str) -> Result<String> {
 }
 
 #[test]
-fn d16_d17_a_memory_member_keeps_its_data_with_its_pod_and_is_refilled_without_it() -> Result<()> {
+fn d16_d17_a_memory_member_keeps_its_data_with_its_pod_and_is_refilled_without_it() -> Outcome {
     scenario("d16", async |world| {
         let cluster = world.create("c", &spec::memory(3)).await?;
         cluster.settled(3).await?;
@@ -66,7 +66,7 @@ fn d16_d17_a_memory_member_keeps_its_data_with_its_pod_and_is_refilled_without_i
 }
 
 #[test]
-fn quorum_lost_with_two_memory_pods_is_said_at_once_and_nothing_is_rebuilt() -> Result<()> {
+fn quorum_lost_with_two_memory_pods_is_said_at_once_and_nothing_is_rebuilt() -> Outcome {
     scenario("quorum", async |world| {
         let cluster = world.create("c", &spec::memory(3)).await?;
         cluster.settled(3).await?;
@@ -102,7 +102,7 @@ fn quorum_lost_with_two_memory_pods_is_said_at_once_and_nothing_is_rebuilt() -> 
 }
 
 #[test]
-fn d23_an_etcd_that_hangs_is_ended_and_started_again() -> Result<()> {
+fn d23_an_etcd_that_hangs_is_ended_and_started_again() -> Outcome {
     scenario("d23", async |world| {
         let cluster = world.create("c", &spec::disk(1)).await?;
         cluster.settled(1).await?;
@@ -131,7 +131,7 @@ fn d23_an_etcd_that_hangs_is_ended_and_started_again() -> Result<()> {
 }
 
 #[test]
-fn d29_an_etcd_that_is_killed_for_memory_is_said_to_be() -> Result<()> {
+fn d29_an_etcd_that_is_killed_for_memory_is_said_to_be() -> Outcome {
     scenario("d29", async |world| {
         let tight = json!({ "resources": { "limits": { "memory": "128Mi" } } });
         let cluster = world.create("c", &spec::with(spec::disk(1), &tight)).await?;

@@ -5,10 +5,10 @@ use std::{collections::BTreeSet, time::Duration};
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use serde_json::json;
-use tests::harness::{Cluster, FORMATION, Listed, holds, scenario, spec, until};
+use tests::harness::{Cluster, FORMATION, Listed, Outcome, holds, scenario, spec, until};
 
 #[test]
-fn m01_a_deleted_pod_of_a_disk_member_comes_back_as_the_same_member_with_no_membership_call() -> Result<()> {
+fn m01_a_deleted_pod_of_a_disk_member_comes_back_as_the_same_member_with_no_membership_call() -> Outcome {
     scenario("m01", async |world| {
         let cluster = world.create("c", &spec::disk(3)).await?;
         cluster.settled(3).await?;
@@ -63,7 +63,7 @@ async fn watch_services_and_learners(cluster: &Cluster<'_>, most_learners: usize
 }
 
 #[test]
-fn m02_u10_growing_and_shrinking_lose_no_acknowledged_write_and_no_client_meets_a_learner() -> Result<()> {
+fn m02_u10_growing_and_shrinking_lose_no_acknowledged_write_and_no_client_meets_a_learner() -> Outcome {
     scenario("m02", async |world| {
         let cluster = world.create("c", &spec::memory(1)).await?;
         cluster.settled(1).await?;
@@ -92,7 +92,7 @@ fn m02_u10_growing_and_shrinking_lose_no_acknowledged_write_and_no_client_meets_
 }
 
 #[test]
-fn m02_etcd_35_takes_one_learner_at_a_time() -> Result<()> {
+fn m02_etcd_35_takes_one_learner_at_a_time() -> Outcome {
     scenario("m02-35", async |world| {
         let cluster = world
             .create("c", &spec::with(spec::memory(1), &json!({ "version": "3.5.35" })))
@@ -107,7 +107,7 @@ fn m02_etcd_35_takes_one_learner_at_a_time() -> Result<()> {
 }
 
 #[test]
-fn m03_a_target_that_is_taken_back_while_it_is_worked_on_leaves_no_orphan() -> Result<()> {
+fn m03_a_target_that_is_taken_back_while_it_is_worked_on_leaves_no_orphan() -> Outcome {
     scenario("m03", async |world| {
         let cluster = world.create("c", &spec::disk(3)).await?;
         cluster.settled(3).await?;
@@ -139,7 +139,7 @@ fn m03_a_target_that_is_taken_back_while_it_is_worked_on_leaves_no_orphan() -> R
 }
 
 #[test]
-fn m05_m06_a_member_that_cannot_be_placed_never_enters_etcd_and_goes_without_an_etcd_call() -> Result<()> {
+fn m05_m06_a_member_that_cannot_be_placed_never_enters_etcd_and_goes_without_an_etcd_call() -> Outcome {
     scenario("m06", async |world| {
         let cluster = world.create("c", &spec::memory(3)).await?;
         cluster.settled(3).await?;
@@ -193,7 +193,7 @@ fn m05_m06_a_member_that_cannot_be_placed_never_enters_etcd_and_goes_without_an_
 }
 
 #[test]
-fn m07_a_learner_whose_pod_goes_before_it_has_started_does_not_stop_growth() -> Result<()> {
+fn m07_a_learner_whose_pod_goes_before_it_has_started_does_not_stop_growth() -> Outcome {
     scenario("m07", async |world| {
         let cluster = world.create("c", &spec::memory(1)).await?;
         cluster.settled(1).await?;
@@ -216,7 +216,7 @@ fn m07_a_learner_whose_pod_goes_before_it_has_started_does_not_stop_growth() -> 
 }
 
 #[test]
-fn m19_a_pause_keeps_every_member_and_its_id() -> Result<()> {
+fn m19_a_pause_keeps_every_member_and_its_id() -> Outcome {
     scenario("m19", async |world| {
         let cluster = world.create("c", &spec::disk(3)).await?;
         cluster.settled(3).await?;
@@ -260,7 +260,7 @@ fn m19_a_pause_keeps_every_member_and_its_id() -> Result<()> {
 }
 
 #[test]
-fn m24_a_joiner_of_an_idle_cluster_above_index_5000_serves_and_votes() -> Result<()> {
+fn m24_a_joiner_of_an_idle_cluster_above_index_5000_serves_and_votes() -> Outcome {
     scenario("m24", async |world| {
         for version in ["3.6.16", "3.7.3"] {
             let name = format!("c{}", version.replace('.', ""));

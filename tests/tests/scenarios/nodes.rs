@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use tests::harness::{FORMATION, OPERATOR_NAMESPACE, World, scenario_on_nodes, spec, until};
+use tests::harness::{FORMATION, OPERATOR_NAMESPACE, Outcome, World, scenario_on_nodes, spec, until};
 
 /// One member a node.
 fn spread() -> Value {
@@ -48,7 +48,7 @@ async fn nodes_ready(world: &World) -> Result<()> {
 }
 
 #[test]
-fn quorum_lost_with_two_nodes_cut_off_is_said_and_passes_when_they_are_back() -> Result<()> {
+fn quorum_lost_with_two_nodes_cut_off_is_said_and_passes_when_they_are_back() -> Outcome {
     scenario_on_nodes("cut-off", async |world| {
         let kube = &world.stage.kube;
         let cluster = world.create("c", &spec::with(spec::disk(3), &spread())).await?;
@@ -82,7 +82,7 @@ fn quorum_lost_with_two_nodes_cut_off_is_said_and_passes_when_they_are_back() ->
 }
 
 #[test]
-fn d22_n06_after_a_power_cut_of_every_node_disk_members_come_back_with_no_operator() -> Result<()> {
+fn d22_n06_after_a_power_cut_of_every_node_disk_members_come_back_with_no_operator() -> Outcome {
     scenario_on_nodes("power", async |world| {
         let kube = &world.stage.kube;
         let operator = world.stage.operator();

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use serde_json::json;
-use tests::harness::{FORMATION, Process, scenario, spec, until};
+use tests::harness::{FORMATION, Outcome, Process, scenario, spec, until};
 
 /// Moments after a change at which the operator is killed, in milliseconds: all through what it takes.
 const MOMENTS: [u64; 6] = [150, 400, 800, 1_300, 2_000, 3_000];
 
 #[test]
-fn m04_m23_an_operator_killed_at_any_moment_of_formation_and_growth_ends_in_the_same_state() -> Result<()> {
+fn m04_m23_an_operator_killed_at_any_moment_of_formation_and_growth_ends_in_the_same_state() -> Outcome {
     scenario("m23", async |world| {
         let operator = world.stage.operator();
         for (round, moment) in MOMENTS.into_iter().enumerate() {
@@ -45,7 +45,7 @@ fn m04_m23_an_operator_killed_at_any_moment_of_formation_and_growth_ends_in_the_
 }
 
 #[test]
-fn u11_the_second_operator_takes_over_within_twenty_seconds() -> Result<()> {
+fn u11_the_second_operator_takes_over_within_twenty_seconds() -> Outcome {
     scenario("u11", async |world| {
         let operator = world.stage.operator();
         let running = world.create("running", &spec::memory(3)).await?;
@@ -73,7 +73,7 @@ fn u11_the_second_operator_takes_over_within_twenty_seconds() -> Result<()> {
 }
 
 #[test]
-fn d22_members_restart_by_themselves_while_there_is_no_operator() -> Result<()> {
+fn d22_members_restart_by_themselves_while_there_is_no_operator() -> Outcome {
     scenario("d22", async |world| {
         let operator = world.stage.operator();
         let disk = world.create("disk", &spec::disk(3)).await?;

@@ -13,7 +13,7 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::json;
-use tests::harness::{FORMATION, scenario, spec, until};
+use tests::harness::{FORMATION, Outcome, scenario, spec, until};
 
 const ROLE: &str = "etcd-operator";
 
@@ -36,7 +36,7 @@ fn verbs_of(rules: &[PolicyRule]) -> BTreeSet<Verb> {
 }
 
 #[test]
-fn u15_the_shipped_role_grants_what_the_operator_declares_and_no_more() -> Result<()> {
+fn u15_the_shipped_role_grants_what_the_operator_declares_and_no_more() -> Outcome {
     scenario("u15", async |world| {
         let api: Api<ClusterRole> = Api::all(world.stage.client.clone());
         let granted = verbs_of(&api.get(ROLE).await?.rules.unwrap_or_default());
@@ -56,7 +56,7 @@ fn u15_the_shipped_role_grants_what_the_operator_declares_and_no_more() -> Resul
 }
 
 #[test]
-fn u24_a_missing_verb_is_named_at_the_start_and_in_a_condition() -> Result<()> {
+fn u24_a_missing_verb_is_named_at_the_start_and_in_a_condition() -> Outcome {
     scenario("u24", async |world| {
         let operator = world.stage.operator();
         let api: Api<ClusterRole> = Api::all(world.stage.client.clone());

@@ -13,7 +13,7 @@ use k8s_openapi::{
 };
 use kube::{Resource, ResourceExt, api::ListParams, core::NamespaceResourceScope};
 use serde::de::DeserializeOwned;
-use tests::harness::{World, holds, scenario, spec};
+use tests::harness::{Outcome, World, holds, scenario, spec};
 
 /// Kind and name → UID and resource version, of everything of ours in the namespace.
 async fn versions(world: &World) -> Result<BTreeMap<String, String>> {
@@ -49,7 +49,7 @@ fn changed<'a>(before: &'a BTreeMap<String, String>, after: &'a BTreeMap<String,
 }
 
 #[test]
-fn u21_a_steady_operator_writes_and_logs_nothing_and_neither_does_its_successor() -> Result<()> {
+fn u21_a_steady_operator_writes_and_logs_nothing_and_neither_does_its_successor() -> Outcome {
     scenario("steady", async |world| {
         let disk = world.create("disk", &spec::disk(3)).await?;
         let memory = world.create("memory", &spec::memory(1)).await?;
