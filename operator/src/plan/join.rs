@@ -27,27 +27,52 @@ const NUDGE_ABOVE: u64 = 4000;
 /// Not while more members are about to be admitted: the list in the order must be the list that the joiner finds
 /// ("member count is unequal").
 pub(super) fn send_joins(view: &View, list: &MemberList, plan: &mut Plan) {
-    let mut entering = view.members.iter().find(|member| is_entering(view, member)).map(|member| &member.fact.name);
+    let mut entering = view
+        .members
+        .iter()
+        .find(|member| is_entering(view, member))
+        .map(|member| &member.fact.name);
     for member in view.members.iter().filter(|member| !member.fact.deleting) {
-        let (Standing::Unbound(id) | Standing::Joining(id)) = member.standing else { continue };
+        let (Standing::Unbound(id) | Standing::Joining(id)) = member.standing else {
+            continue;
+        };
         let name = member.fact.name.as_str();
-        let Some(report) = member.fact.link.live().filter(|report| report.directory.state == DirectoryState::Unborn)
+        let Some(report) = member
+            .fact
+            .link
+            .live()
+            .filter(|report| report.directory.state == DirectoryState::Unborn)
         else {
-            plan.wait(WaitReason::PodStarting, Some(name), format!("{name} is admitted; its agent is not heard"));
+            plan.wait(
+                WaitReason::PodStarting,
+                Some(name),
+                format!("{name} is admitted; its agent is not heard"),
+            );
             continue;
         };
         if let Some(other) = entering {
-            plan.wait(WaitReason::EtcdStarting, Some(name), format!("{name} is admitted and starts after {other}"));
+            plan.wait(
+                WaitReason::EtcdStarting,
+                Some(name),
+                format!("{name} is admitted and starts after {other}"),
+            );
             plan.look_again(Duration::from_secs(1));
             continue;
         }
         let Some(order) = order(view, list, id) else { continue };
         if orders::start_is_due(view.facts, member.fact, &order, plan) {
-            let binding = Binding { id, nonce: report.directory.nonce.clone() };
+            let binding = Binding {
+                id,
+                nonce: report.directory.nonce.clone(),
+            };
             plan.chain(orders::send(member.fact, Some(binding), order));
             entering = Some(&member.fact.name);
         } else {
-            plan.wait(WaitReason::EtcdStarting, Some(name), format!("{name} is admitted and starting"));
+            plan.wait(
+                WaitReason::EtcdStarting,
+                Some(name),
+                format!("{name} is admitted and starting"),
+            );
         }
     }
 }
@@ -58,7 +83,9 @@ fn is_entering(view: &View, member: &MemberView) -> bool {
     if !matches!(member.standing, Standing::Joining(_) | Standing::Learner(_)) {
         return false;
     }
-    let Some(report) = member.fact.link.live() else { return false };
+    let Some(report) = member.fact.link.live() else {
+        return false;
+    };
     let now = view.facts.now;
     match report.process.state {
         ProcessState::Starting => {
@@ -67,7 +94,11 @@ fn is_entering(view: &View, member: &MemberView) -> bool {
         }
         ProcessState::Held => {
             report.directory.state == DirectoryState::Unborn
-                && member.fact.sent.as_ref().is_some_and(|sent| now.duration_since(sent.at) < JUST_SENT)
+                && member
+                    .fact
+                    .sent
+                    .as_ref()
+                    .is_some_and(|sent| now.duration_since(sent.at) < JUST_SENT)
         }
         ProcessState::Unspecified | ProcessState::Absent | ProcessState::Running | ProcessState::Stopped => false,
     }
@@ -128,7 +159,8 @@ pub(super) fn nudge(view: &View, via: &str, plan: &mut Plan) {
 fn waits_for_a_write(member: &MemberView) -> bool {
     matches!(member.standing, Standing::Learner(_))
         && member.fact.link.live().is_some_and(|report| {
-            report.process.state == ProcessState::Starting
+            // "Running" too: such a joiner answers on its metrics port long before it serves clients.
+            matches!(report.process.state, ProcessState::Starting | ProcessState::Running)
                 && report.directory.state == DirectoryState::InUse
                 && !report.etcd.as_ref().is_some_and(|etcd| etcd.serving)
         })
