@@ -183,14 +183,14 @@ impl EtcdError {
             error => Self::NoAnswer {
                 endpoint: endpoint.into(),
                 call,
-                cause: error.to_string(),
+                cause: cut(&error.to_string()),
             },
         }
     }
 
     pub(crate) fn from_status(endpoint: &str, call: Call, status: &Rpc) -> Self {
         let endpoint = endpoint.to_owned();
-        let message = status.message().to_owned();
+        let message = cut(status.message());
         if let Some(refusal) = Refusal::from_message(&message) {
             return Self::Refused {
                 endpoint,
@@ -236,10 +236,17 @@ fn chain(status: &Rpc) -> String {
         last = Some(error.to_string());
         source = error.source();
     }
-    match last {
+    let words = match last {
         Some(cause) if cause != status.message() => format!("{}: {cause}", status.message()),
         Some(_) | None => format!("{}: {}", status.code(), status.message()),
-    }
+    };
+    cut(&words)
+}
+
+/// Whoever answers may not be etcd, and what is said ends up in a status and on a terminal: 256 characters, none of
+/// them a control character.
+fn cut(words: &str) -> String {
+    words.chars().filter(|c| !c.is_control()).take(256).collect()
 }
 
 #[cfg(test)]
@@ -446,6 +453,15 @@ mod tests {
             assert_eq!(error.refusal(), *refusal, "{error}");
             assert_eq!(error.applied(), *applied, "{error}");
             assert_eq!(error.class(), *class, "{error}");
+        }
+    }
+
+    #[test]
+    fn words_of_whoever_answers_are_cut_before_they_go_anywhere() {
+        let flood = format!("\u{1b}[2Jetcd{}", "x".repeat(50_000));
+        for code in [Code::Unimplemented, Code::Unavailable, Code::Internal] {
+            let words = answer(Call::MemberList, code, &flood).to_string();
+            assert!(words.len() < 600 && words.contains("etcdxxx") && !words.contains('\u{1b}'), "{words}");
         }
     }
 
