@@ -4,13 +4,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use proto::supervisor::{Done, LogLines, Start, Stop, ToSupervisor, start, to_agent, to_supervisor::Message};
+use proto::supervisor::{Done, LogLines, RemoveTree, Start, Stop, ToSupervisor, start, to_agent, to_supervisor::Message};
 use rustix::process::Signal;
 use serde_json::json;
 
 use super::handover;
 use super::link::Event;
-use super::rules::{Kind, once_key};
+use super::rules::{Kind, is_first_start, once_key};
 use super::running::Handles;
 use super::state::Phase;
 use super::supervisor::Supervisor;
@@ -65,10 +65,7 @@ impl Supervisor {
                 self.say("info", "data directory set aside", &json!(place));
                 Ok(())
             }),
-            Some(Message::RemoveTree(remove)) => self.while_stopped().and_then(|()| {
-                self.say("info", "data directory deleted", &json!(remove.reason));
-                self.folder.delete().map_err(|error| error.to_string())
-            }),
+            Some(Message::RemoveTree(remove)) => self.while_stopped().and_then(|()| self.remove_tree(&remove)),
             Some(Message::Logs(logs)) => {
                 let lines = self.tail.lock().last(usize::try_from(logs.lines).unwrap_or(MAX_LINES));
                 self.send(to_agent::Message::Logs(LogLines { lines }));
@@ -102,7 +99,10 @@ impl Supervisor {
             return Err("the container is stopping".to_owned());
         }
         let kind = match start.kind() {
-            start::Kind::Once => Kind::Once { order: start.order },
+            start::Kind::Once => Kind::Once {
+                order: start.order,
+                first: is_first_start(text(&start.config)?),
+            },
             start::Kind::Repeatable => Kind::Repeatable,
             start::Kind::Unspecified => return Err("the order says neither Once nor Repeatable".to_owned()),
         };
@@ -123,7 +123,7 @@ impl Supervisor {
         };
         recorded
             .and_then(|()| match kind {
-                Kind::Once { order } => self.folder.write_used(order),
+                Kind::Once { order, .. } => self.folder.write_used(order),
                 Kind::Repeatable => Ok(()),
             })
             .map_err(|error| format!("cannot record the order: {error}"))?;
@@ -159,6 +159,16 @@ impl Supervisor {
         }
         self.known.repeatable = Some(repeatable(config)?.to_owned());
         Ok(())
+    }
+
+    fn remove_tree(&self, remove: &RemoveTree) -> Result<(), String> {
+        let ground = self.folder.ground();
+        // What the agent saw may be old: an order may have waited for a slow disk, and etcd may have run since.
+        if remove.unborn_only && ground.map_err(|error| format!("cannot judge the data directory: {error}"))?.wal {
+            return Err("etcd has saved data there; look at the directory again".to_owned());
+        }
+        self.say("info", "data directory deleted", &json!(remove.reason));
+        self.folder.delete().map_err(|error| error.to_string())
     }
 
     async fn upgrade(&mut self, request: u64, binary: &Path) {

@@ -27,6 +27,8 @@ pub enum Kind {
     Once {
         /// Number of the directive behind it.
         order: u64,
+        /// It makes a member where none is (see [`is_first_start`]), and does not change one that is there.
+        first: bool,
     },
     /// With a configuration that only runs what is there.
     Repeatable,
@@ -61,6 +63,12 @@ pub enum Refusal {
         /// The order that was sent.
         order: u64,
     },
+    /// A first start where a member is: etcd would run that one, under the new one's recorded identity.
+    #[error("order {order} is for an unborn directory, and etcd has saved data in this one; look at it again")]
+    Born {
+        /// The order that was sent.
+        order: u64,
+    },
     /// The data that were here are gone; an order meant for this directory must not be carried out on an empty one.
     #[error("etcd had started here and its data are gone; clear the directory and send an order for the new one")]
     DataGone,
@@ -73,16 +81,17 @@ pub fn may_start(kind: Kind, with_identity: bool, ground: Ground) -> Result<(), 
     }
     match kind {
         Kind::Repeatable if !ground.wal => return Err(Refusal::NoWal),
-        Kind::Once { order: 0 } => return Err(Refusal::NoNumber),
-        Kind::Once { order } if order < ground.used => {
+        Kind::Once { order: 0, .. } => return Err(Refusal::NoNumber),
+        Kind::Once { order, .. } if order < ground.used => {
             return Err(Refusal::Stale {
                 order,
                 used: ground.used,
             });
         }
-        Kind::Once { order } if order == ground.used && (ground.wal || ground.started) => {
+        Kind::Once { order, .. } if order == ground.used && (ground.wal || ground.started) => {
             return Err(Refusal::Used { order });
         }
+        Kind::Once { order, first: true } if ground.wal => return Err(Refusal::Born { order }),
         Kind::Once { .. } if ground.started && !ground.wal => return Err(Refusal::DataGone),
         Kind::Once { .. } | Kind::Repeatable => {}
     }
@@ -93,20 +102,36 @@ pub fn may_start(kind: Kind, with_identity: bool, ground: Ground) -> Result<(), 
     }
 }
 
+const CLUSTER_STATE: &str = "initial-cluster-state";
 /// Keys of etcd's configuration that a Repeatable start must not have: at a second use they change history, or make an
 /// empty member where data were expected.
-const ONCE_KEYS: [&str; 2] = ["initial-cluster-state", "force-new-cluster"];
+const ONCE_KEYS: [&str; 2] = [CLUSTER_STATE, "force-new-cluster"];
 
 /// The key that makes this configuration one for a Once order, if it has one.
 #[must_use]
 pub fn once_key(config: &str) -> Option<&'static str> {
-    let mut keys = config
-        .lines()
-        .filter_map(|line| line.split_once(':'))
-        .map(|(key, _)| key.trim().trim_matches('"'));
-    keys.find_map(|key| ONCE_KEYS.into_iter().find(|once| *once == key))
+    ONCE_KEYS.into_iter().find(|key| has_key(config, key))
 }
 
+/// Does it make a member in an empty directory? On one with data etcd ignores all that such a configuration says.
+#[must_use]
+pub fn is_first_start(config: &str) -> bool {
+    has_key(config, CLUSTER_STATE)
+}
+
+/// In YAML of any style: a mapping may stand in one line and its keys in quotes.
+fn has_key(config: &str, key: &str) -> bool {
+    let is_of_a_word = |char: char| char.is_alphanumeric() || char == '-' || char == '_';
+    config.match_indices(key).any(|(at, _)| {
+        let before = config[..at].chars().next_back();
+        let after = config[at + key.len()..].trim_start_matches(['"', '\'', ' ', '\t']);
+        !before.is_some_and(is_of_a_word) && after.starts_with(':')
+    })
+}
+
+/// A run this long was a good one: its end is not the same failure over again. An answer to the watchdog is no sign of
+/// that: it comes before etcd has a quorum, and before most of what etcd dies of.
+const GOOD_RUN: Duration = Duration::from_secs(60);
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 /// How long a connected agent is given to order something after an end of etcd, or after it has connected.
@@ -119,10 +144,14 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The wait after one more end. `served`: it had come up, so this is not the same failure over again.
-    pub fn next(&mut self, served: bool) -> Duration {
-        self.failed = if served { 0 } else { self.failed.saturating_add(1) };
-        FIRST_WAIT.saturating_mul(1 << self.failed.min(16)).min(LONGEST_WAIT)
+    /// The wait after one more end of etcd, which had run so long. One that could not be started has run no time.
+    pub fn next(&mut self, ran: Duration) -> Duration {
+        if ran >= GOOD_RUN {
+            self.failed = 0;
+        }
+        let wait = FIRST_WAIT.saturating_mul(1 << self.failed.min(16)).min(LONGEST_WAIT);
+        self.failed = self.failed.saturating_add(1);
+        wait
     }
 }
 
@@ -220,17 +249,24 @@ mod tests {
                 Err(Refusal::Used { order: 4 }),
             ),
             (3, true, UNBORN, Err(Refusal::Stale { order: 3, used: 4 })),
-            // A later order on data that are there: a recovery.
-            (5, false, BORN, Ok(())),
             (5, true, Ground { fenced: true, ..UNBORN }, Err(Refusal::Fenced)),
         ];
         for (order, identity, ground, wanted) in table {
             assert_eq!(
-                may_start(Kind::Once { order }, identity, ground),
+                may_start(Kind::Once { order, first: true }, identity, ground),
                 wanted,
                 "order {order}, {ground:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_first_start_never_meets_data_that_are_there_and_a_recovery_does() {
+        let once = |first| may_start(Kind::Once { order: 5, first }, true, BORN);
+        assert_eq!(once(true), Err(Refusal::Born { order: 5 }));
+        assert_eq!(once(false), Ok(()));
+        assert!(is_first_start("name: a\ninitial-cluster-state: \"existing\"\n"));
+        assert!(!is_first_start("name: a\nforce-new-cluster: true\n"));
     }
 
     #[test]
@@ -273,16 +309,19 @@ mod tests {
             once_key("{\n  \"force-new-cluster\": true\n}"),
             Some("force-new-cluster")
         );
+        assert_eq!(once_key("{name: a, 'force-new-cluster' : true}"), Some("force-new-cluster"));
+        assert_eq!(once_key("name: \"my-force-new-cluster-0\"\nmy-initial-cluster-state: x\n"), None);
     }
 
     #[test]
-    fn the_back_off_grows_to_a_bound_and_starts_over_once_etcd_has_served() {
+    fn the_back_off_grows_to_a_bound_and_starts_over_after_a_good_run() {
         let mut backoff = Backoff::default();
         let waits: Vec<u64> = (0..8)
-            .map(|_| u64::try_from(backoff.next(false).as_millis()).unwrap_or(u64::MAX))
+            .map(|_| u64::try_from(backoff.next(Duration::from_secs(5)).as_millis()).unwrap_or(u64::MAX))
             .collect();
-        assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 15000, 15000, 15000]);
-        assert_eq!(backoff.next(true), FIRST_WAIT);
+        assert_eq!(waits, [250, 500, 1000, 2000, 4000, 8000, 15000, 15000]);
+        assert_eq!(backoff.next(GOOD_RUN), FIRST_WAIT);
+        assert_eq!(backoff.next(Duration::ZERO), 2 * FIRST_WAIT);
     }
 
     #[test]

@@ -248,8 +248,9 @@ impl Supervisor {
                 &json!(error.to_string()),
             );
         }
-        let mut by_watchdog = false;
+        let (mut by_watchdog, mut ran) = (false, Duration::ZERO);
         if let Some(handles) = self.handles.take() {
+            ran = handles.began.elapsed();
             by_watchdog = handles.watchdog.has_acted();
             for intake in handles.intakes {
                 intake.finish(LAST_LINES).await;
@@ -277,13 +278,13 @@ impl Supervisor {
             &json!({ "pid": pid, "code": end.code(), "class": class.to_string() }),
         );
         self.known.ended = Some(Ended::new(end, class, lines, now()));
-        self.after_end(&run, end);
+        self.after_end(ran, end);
         for request in std::mem::take(&mut self.stops) {
             self.done(request, Ok(()));
         }
     }
 
-    fn after_end(&mut self, run: &Run, end: End) {
+    fn after_end(&mut self, ran: Duration, end: End) {
         if self.terminating {
             self.phase = Phase::Waiting;
             self.finish(end);
@@ -291,7 +292,7 @@ impl Supervisor {
             // Why it was stopped is what it waits for.
             self.phase = Phase::Waiting;
         } else if self.known.repeatable.is_some() {
-            let wait = self.backoff.next(run.served);
+            let wait = self.backoff.next(ran);
             self.phase = Phase::BackingOff(Restart::after_end(Instant::now(), wait, self.agent.is_some()));
         } else {
             self.wait_for("the agent's order: a Once order is never started again by itself");
@@ -322,7 +323,7 @@ impl Supervisor {
             Err(error) => {
                 // Not known is not absent: it is tried again.
                 self.say("error", "cannot start etcd again yet", &json!(error.to_string()));
-                let wait = self.backoff.next(false);
+                let wait = self.backoff.next(Duration::ZERO);
                 self.phase = Phase::BackingOff(Restart::after_end(Instant::now(), wait, false));
             }
         }

@@ -83,6 +83,7 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let link = tokio::spawn(link::keep(args.paths.socket(), event_sender));
     let mut supervisor =
         Supervisor::new(args, handed_over, pipes, beat_sender).context("cannot set up etcd's output")?;
+    supervisor.clean_up();
     for (pid, end) in Reaper::collect() {
         supervisor.ended(pid, end).await;
     }
@@ -168,10 +169,21 @@ impl Supervisor {
             supervisor.watch(&run, [stdout, stderr])?;
             supervisor.phase = Phase::Running;
         } else if supervisor.known.repeatable.is_some() {
-            let wait = supervisor.backoff.next(true);
+            let wait = supervisor.backoff.next(Duration::ZERO);
             supervisor.phase = Phase::BackingOff(Restart::after_end(Instant::now(), wait, false));
         }
         Ok(supervisor)
+    }
+
+    /// Ends what a supervisor before this one was killed in.
+    fn clean_up(&self) {
+        if let Err(error) = self.folder.finish_deleting() {
+            self.say(
+                "error",
+                "cannot delete the rest of a deleted data directory",
+                &json!(error.to_string()),
+            );
+        }
     }
 
     /// Tells the agent what has changed since it was last told.
