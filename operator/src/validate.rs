@@ -12,12 +12,23 @@ use kube::ResourceExt;
 use crate::plan::facts::{Medium, Options, Spec, Version};
 
 /// The oldest version that is served.
-const OLDEST: Version = Version { major: 3, minor: 5, patch: 0 };
+const OLDEST: Version = Version {
+    major: 3,
+    minor: 5,
+    patch: 0,
+};
 
 /// The spec as the planner sees it.
 #[must_use]
 pub fn spec(cluster: &EtcdCluster) -> Spec {
-    let EtcdClusterSpec { replicas, version, storage, progress_deadline_seconds, options, .. } = &cluster.spec;
+    let EtcdClusterSpec {
+        replicas,
+        version,
+        storage,
+        progress_deadline_seconds,
+        options,
+        ..
+    } = &cluster.spec;
     let mut invalid = Vec::new();
     if let Err(error) = ClusterName::new(cluster.name_any()) {
         invalid.push(error.to_string());
@@ -31,7 +42,10 @@ pub fn spec(cluster: &EtcdCluster) -> Spec {
         Some(_) => {}
     }
     let memory = storage.medium == StorageMedium::Memory;
-    let formed = cluster.status.as_ref().is_some_and(|status| status.cluster_id.is_some());
+    let formed = cluster
+        .status
+        .as_ref()
+        .is_some_and(|status| status.cluster_id.is_some());
     if memory && *replicas == 0 && formed {
         invalid.push("a cluster in memory cannot be paused: replicas 0 would lose its data; delete it instead".into());
     }
@@ -69,7 +83,9 @@ pub fn target(cluster: &EtcdCluster, keep_version: Option<Version>) -> ObservedC
 }
 
 fn is_observed(cluster: &EtcdCluster, formed: bool) -> bool {
-    let Some(recorded) = cluster.status.as_ref().and_then(|status| status.observed.as_ref()) else { return false };
+    let Some(recorded) = cluster.status.as_ref().and_then(|status| status.observed.as_ref()) else {
+        return false;
+    };
     let keep = Version::parse(&recorded.version).filter(|_| formed);
     *recorded == target(cluster, keep)
 }
@@ -79,7 +95,12 @@ fn blocks_formation(spec: &EtcdClusterSpec) -> Vec<String> {
     let fields = [
         ("spec.tls", spec.tls.is_some()),
         ("spec.auth", spec.auth.as_ref().is_some_and(|auth| auth.enabled)),
-        ("spec.bootstrap.restore", spec.bootstrap.as_ref().is_some_and(|bootstrap| bootstrap.restore.is_some())),
+        (
+            "spec.bootstrap.restore",
+            spec.bootstrap
+                .as_ref()
+                .is_some_and(|bootstrap| bootstrap.restore.is_some()),
+        ),
     ];
     named(&fields)
 }
@@ -88,17 +109,25 @@ fn blocks_formation(spec: &EtcdClusterSpec) -> Vec<String> {
 fn not_acted_on(spec: &EtcdClusterSpec) -> Vec<String> {
     let RolloutSpec { paused } = spec.rollout;
     let fields = [
-        ("spec.recovery.quorumLoss: Automatic", spec.recovery.quorum_loss == QuorumLossPolicy::Automatic),
+        (
+            "spec.recovery.quorumLoss: Automatic",
+            spec.recovery.quorum_loss == QuorumLossPolicy::Automatic,
+        ),
         ("spec.recovery.restoreFrom", spec.recovery.restore_from.is_some()),
         ("spec.rollout.paused", paused),
-        ("spec.agent.adopt: Rolling", spec.agent.adopt == crds::AgentAdoption::Rolling),
+        (
+            "spec.agent.adopt: Rolling",
+            spec.agent.adopt == crds::AgentAdoption::Rolling,
+        ),
     ];
     named(&fields)
 }
 
 /// Edits that need a rollout: members keep what they were made with.
 fn changed_after_formation(spec: &EtcdClusterSpec, status: Option<&EtcdClusterStatus>) -> Vec<String> {
-    let Some(recorded) = status.and_then(|status| status.observed.as_ref()) else { return Vec::new() };
+    let Some(recorded) = status.and_then(|status| status.observed.as_ref()) else {
+        return Vec::new();
+    };
     let fields = [("a change of spec.version", recorded.version != spec.version)];
     named(&fields)
 }
@@ -114,9 +143,15 @@ pub fn drift(member: &EtcdMemberSpec, target: &ObservedCluster) -> Vec<String> {
             "a change of spec.topologySpreadConstraints",
             member.topology_spread_constraints != target.topology_spread_constraints,
         ),
-        ("a change of spec.additionalMetadata", member.additional_metadata != target.additional_metadata),
+        (
+            "a change of spec.additionalMetadata",
+            member.additional_metadata != target.additional_metadata,
+        ),
         ("a change of spec.options", member.options != target.options),
-        ("a change of spec.imagePullSecrets", member.image_pull_secrets != target.image_pull_secrets),
+        (
+            "a change of spec.imagePullSecrets",
+            member.image_pull_secrets != target.image_pull_secrets,
+        ),
         ("a change of spec.agent", member.agent != target.agent),
         ("a change of spec.scheduling", member.scheduling != target.scheduling),
     ];
@@ -124,13 +159,20 @@ pub fn drift(member: &EtcdMemberSpec, target: &ObservedCluster) -> Vec<String> {
 }
 
 fn named(fields: &[(&str, bool)]) -> Vec<String> {
-    fields.iter().filter(|(_, used)| *used).map(|(name, _)| (*name).to_owned()).collect()
+    fields
+        .iter()
+        .filter(|(_, used)| *used)
+        .map(|(name, _)| (*name).to_owned())
+        .collect()
 }
 
 fn etcd_options(options: &crds::EtcdOptions) -> Options {
     Options {
         quota_backend_bytes: options.quota_backend_bytes.unwrap_or(0),
-        auto_compaction_mode: options.auto_compaction_mode.map(|mode| mode.as_str().to_owned()).unwrap_or_default(),
+        auto_compaction_mode: options
+            .auto_compaction_mode
+            .map(|mode| mode.as_str().to_owned())
+            .unwrap_or_default(),
         auto_compaction_retention: options.auto_compaction_retention.clone().unwrap_or_default(),
         snapshot_count: options.snapshot_count.unwrap_or(0),
     }
@@ -141,7 +183,13 @@ mod tests {
     use super::*;
 
     fn cluster(version: &str) -> EtcdCluster {
-        let mut cluster = EtcdCluster::new("c", EtcdClusterSpec { version: version.into(), ..EtcdClusterSpec::default() });
+        let mut cluster = EtcdCluster::new(
+            "c",
+            EtcdClusterSpec {
+                version: version.into(),
+                ..EtcdClusterSpec::default()
+            },
+        );
         cluster.spec.replicas = 3;
         cluster
     }
@@ -149,7 +197,12 @@ mod tests {
     #[test]
     fn etcd_3_4_is_refused_by_name() {
         let spec = spec(&cluster("3.4.35"));
-        assert!(spec.invalid.iter().any(|problem| problem.contains("3.4.35") && problem.contains("3.5.0")), "{spec:?}");
+        assert!(
+            spec.invalid
+                .iter()
+                .any(|problem| problem.contains("3.4.35") && problem.contains("3.5.0")),
+            "{spec:?}"
+        );
         assert!(super::spec(&cluster("3.5.0")).invalid.is_empty());
     }
 

@@ -26,9 +26,18 @@ fn at_every_step(make: impl Fn() -> Sim, scenario: impl Fn(&mut Sim)) {
     assert!(steps > 0);
     for step in 0..steps {
         for faults in [
-            Faults { crash_before: Some(step), ..Faults::default() },
-            Faults { crash_after: Some(step), ..Faults::default() },
-            Faults { lose_answer: Some(step), ..Faults::default() },
+            Faults {
+                crash_before: Some(step),
+                ..Faults::default()
+            },
+            Faults {
+                crash_after: Some(step),
+                ..Faults::default()
+            },
+            Faults {
+                lose_answer: Some(step),
+                ..Faults::default()
+            },
         ] {
             let mut sim = make();
             sim.steps = 0;
@@ -47,7 +56,13 @@ fn clusters_of_every_size_version_and_medium_form() {
                 let sim = formed(replicas, version, medium);
                 assert_eq!(sim.voters(), replicas as usize);
                 let expected = operator::resources::min_available(replicas, replicas);
-                assert_eq!(sim.budget, Budget::Ours { min_available: expected, current: true });
+                assert_eq!(
+                    sim.budget,
+                    Budget::Ours {
+                        min_available: expected,
+                        current: true
+                    }
+                );
             }
         }
     }
@@ -144,7 +159,11 @@ fn m06_a_member_that_cannot_be_scheduled_never_enters_the_list() {
     sim.run(100);
     assert_eq!(sim.etcd.list.len(), 3);
     let plan = sim.plan_now();
-    let wait = plan.waits.iter().find(|wait| wait.message.contains("Unschedulable")).unwrap();
+    let wait = plan
+        .waits
+        .iter()
+        .find(|wait| wait.message.contains("Unschedulable"))
+        .unwrap();
     assert!(wait.member.is_some(), "{wait:?}");
     let calls = sim.consensus_calls;
     sim.scale(3);
@@ -276,7 +295,9 @@ fn a_seed_lost_before_it_was_recorded_leads_to_another_incarnation() {
     for turns in 0..30 {
         let mut sim = Sim::new(3, "3.6.16", Medium::Memory);
         sim.run(turns);
-        if sim.record.cluster_id.is_none() && let Some(seed) = sim.record.seed.clone() {
+        if sim.record.cluster_id.is_none()
+            && let Some(seed) = sim.record.seed.clone()
+        {
             sim.kill_pod(&seed.member);
         }
         sim.settle();
@@ -297,5 +318,8 @@ fn two_of_three_memory_pods_lost_changes_nothing() {
     let facts = sim.facts();
     let view = operator::plan::view::View::new(&facts);
     let quorum = operator::plan::quorum::judge(&view);
-    assert!(matches!(quorum, operator::plan::quorum::Quorum::Lost { .. }), "{quorum:?}");
+    assert!(
+        matches!(quorum, operator::plan::quorum::Quorum::Lost { .. }),
+        "{quorum:?}"
+    );
 }

@@ -59,7 +59,10 @@ impl Apis {
 pub(super) async fn call<T>(act: &'static str, answer: impl Future<Output = kube::Result<T>>) -> Result<T, PassError> {
     match tokio::time::timeout(DEADLINE, answer).await {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(source)) => Err(PassError::Kube { act, source: Box::new(source) }),
+        Ok(Err(source)) => Err(PassError::Kube {
+            act,
+            source: Box::new(source),
+        }),
         Err(_) => Err(PassError::KubeSilent { act }),
     }
 }

@@ -60,12 +60,14 @@ pub(super) struct Names {
     pub hosts: BTreeMap<String, HashSet<String>>,
 }
 
-
 /// The cluster that an object belongs to, by its label.
 #[must_use]
 pub(super) fn cluster_of(meta: &ObjectMeta) -> Option<ClusterKey> {
     let name = meta.labels.as_ref()?.get(crds::labels::CLUSTER)?;
-    Some(ClusterKey { namespace: meta.namespace.clone()?, name: name.clone() })
+    Some(ClusterKey {
+        namespace: meta.namespace.clone()?,
+        name: name.clone(),
+    })
 }
 
 fn keep<T>(meta: &ObjectMeta, cluster: Option<ClusterKey>, value: T) -> Option<Item<T>> {
@@ -82,7 +84,10 @@ fn keep<T>(meta: &ObjectMeta, cluster: Option<ClusterKey>, value: T) -> Option<I
 #[must_use]
 pub(super) fn cluster(mut object: EtcdCluster) -> Option<Item<EtcdCluster>> {
     object.metadata.managed_fields = None;
-    let key = ClusterKey { namespace: object.metadata.namespace.clone()?, name: object.metadata.name.clone()? };
+    let key = ClusterKey {
+        namespace: object.metadata.namespace.clone()?,
+        name: object.metadata.name.clone()?,
+    };
     let meta = object.metadata.clone();
     keep(&meta, Some(key), object)
 }
@@ -91,7 +96,10 @@ pub(super) fn cluster(mut object: EtcdCluster) -> Option<Item<EtcdCluster>> {
 #[must_use]
 pub(super) fn member(mut object: EtcdMember) -> Option<Item<EtcdMember>> {
     object.metadata.managed_fields = None;
-    let key = ClusterKey { namespace: object.metadata.namespace.clone()?, name: object.spec.cluster_name.clone() };
+    let key = ClusterKey {
+        namespace: object.metadata.namespace.clone()?,
+        name: object.spec.cluster_name.clone(),
+    };
     let meta = object.metadata.clone();
     keep(&meta, Some(key), object)
 }
@@ -99,7 +107,10 @@ pub(super) fn member(mut object: EtcdMember) -> Option<Item<EtcdMember>> {
 /// A Pod.
 #[must_use]
 pub(super) fn pod(object: &Pod) -> Option<Item<PodInfo>> {
-    let info = PodInfo { owners: object.metadata.owner_references.clone().unwrap_or_default(), pod: super::pod::fact(object)? };
+    let info = PodInfo {
+        owners: object.metadata.owner_references.clone().unwrap_or_default(),
+        pod: super::pod::fact(object)?,
+    };
     keep(&object.metadata, cluster_of(&object.metadata), info)
 }
 

@@ -109,13 +109,23 @@ async fn finish(
     plan: &Plan,
     outcome: Outcome,
 ) -> Duration {
-    let Outcome { done, failures, mut memory, cluster, members } = outcome;
+    let Outcome {
+        done,
+        failures,
+        mut memory,
+        cluster,
+        members,
+    } = outcome;
     events::of_steps(world, &cluster, &done);
     let acted = done.iter().any(|step| !matches!(step, Step::Nudge { .. }));
     memory.busy = if acted { memory.busy.saturating_add(1) } else { 0 };
     // The next pass follows at once and reports what the steps have led to; reporting in between would only delay it.
     let hurry = acted && failures.is_empty() && memory.busy % 4 != 0;
-    let reported = if hurry { Ok(()) } else { tell(world, key, facts, plan, &cluster, &members).await };
+    let reported = if hurry {
+        Ok(())
+    } else {
+        tell(world, key, facts, plan, &cluster, &members).await
+    };
     let mut delay = plan.again.unwrap_or(SAFETY_NET).min(SAFETY_NET);
     if let Some(since) = facts.unproven_since {
         // Time itself changes what is known of the quorum.
@@ -163,32 +173,45 @@ async fn tell(
     let old = cluster.status.clone().unwrap_or_default();
     let (new, told) = status::cluster(&view, plan, &old);
     let of_cluster = async {
-        let answer =
-            report::write(&apis.clusters, &key.name, &facts.cluster.uid, &old, &new, report::CLUSTER_RECORDS).await?;
+        let answer = report::write(
+            &apis.clusters,
+            &key.name,
+            &facts.cluster.uid,
+            &old,
+            &new,
+            report::CLUSTER_RECORDS,
+        )
+        .await?;
         if let Some(item) = answer.and_then(cache::cluster) {
             world.cache.clusters.put(item);
         }
         events::of_conditions(world, cluster, &told);
         Ok(())
     };
-    let of_members = join_all(view.members.iter().filter(|member| !facts.cluster.ending || !member.fact.deleting).map(
-        |member| {
-            let (apis, plan, view) = (&apis, &plan, &view);
-            async move {
-                let Some(object) = members.get(&member.fact.name) else { return Ok(()) };
-                let old = object.status.clone().unwrap_or_default();
-                let generation = object.metadata.generation.unwrap_or(0);
-                let new = member_status::member(view, plan, member, generation, &old);
-                let (name, uid) = (&member.fact.name, &member.fact.uid);
-                let answer = report::write(&apis.members, name, uid, &old, &new, report::MEMBER_RECORDS).await?;
-                if let Some(item) = answer.and_then(cache::member) {
-                    world.cache.members.put(item);
+    let of_members = join_all(
+        view.members
+            .iter()
+            .filter(|member| !facts.cluster.ending || !member.fact.deleting)
+            .map(|member| {
+                let (apis, plan, view) = (&apis, &plan, &view);
+                async move {
+                    let Some(object) = members.get(&member.fact.name) else {
+                        return Ok(());
+                    };
+                    let old = object.status.clone().unwrap_or_default();
+                    let generation = object.metadata.generation.unwrap_or(0);
+                    let new = member_status::member(view, plan, member, generation, &old);
+                    let (name, uid) = (&member.fact.name, &member.fact.uid);
+                    let answer = report::write(&apis.members, name, uid, &old, &new, report::MEMBER_RECORDS).await?;
+                    if let Some(item) = answer.and_then(cache::member) {
+                        world.cache.members.put(item);
+                    }
+                    Ok(())
                 }
-                Ok(())
-            }
-        },
-    ));
-    let (cluster, members): (Result<(), PassError>, Vec<Result<(), PassError>>) = futures::join!(of_cluster, of_members);
+            }),
+    );
+    let (cluster, members): (Result<(), PassError>, Vec<Result<(), PassError>>) =
+        futures::join!(of_cluster, of_members);
     cluster?;
     members.into_iter().collect()
 }
@@ -249,7 +272,11 @@ async fn release(
     for member in members {
         links::forget(world, &key.namespace, &member.name);
         let ending = member.value.metadata.deletion_timestamp.is_some();
-        let held = member.value.finalizers().iter().any(|finalizer| finalizer == crds::annotations::MEMBER_FINALIZER);
+        let held = member
+            .value
+            .finalizers()
+            .iter()
+            .any(|finalizer| finalizer == crds::annotations::MEMBER_FINALIZER);
         if !(ending && held) {
             continue;
         }

@@ -45,7 +45,10 @@ impl PassError {
     /// For steps whose object is not there any more.
     #[must_use]
     pub(super) fn stale(step: &Step, what: impl Into<String>) -> Self {
-        Self::Stale { step: step.kind(), what: what.into() }
+        Self::Stale {
+            step: step.kind(),
+            what: what.into(),
+        }
     }
 
     /// etcd itself said no.

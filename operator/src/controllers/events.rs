@@ -21,9 +21,10 @@ pub(super) fn of_steps(world: &World, cluster: &EtcdCluster, done: &[Step]) {
     for step in done {
         let (reason, note) = match step {
             Step::RecordSeed { seed } => ("SeedChosen", format!("{} starts the cluster", seed.member)),
-            Step::NewIncarnation { incarnation, .. } => {
-                ("StartedOver", format!("the first member was lost before it served; incarnation {incarnation}"))
-            }
+            Step::NewIncarnation { incarnation, .. } => (
+                "StartedOver",
+                format!("the first member was lost before it served; incarnation {incarnation}"),
+            ),
             Step::RecordClusterId { id } => ("ClusterFormed", format!("etcd cluster {id}")),
             Step::AddLearner { member, .. } => ("LearnerAdded", format!("{member} was added as a learner")),
             Step::Promote { member, id, .. } => ("MemberPromoted", format!("{member} ({id}) votes")),

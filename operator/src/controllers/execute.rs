@@ -47,6 +47,14 @@ pub(super) struct Executor<'w> {
     memory: Mutex<Memory>,
 }
 
+/// What a step has done.
+enum Effect {
+    /// Something is different now.
+    Changed,
+    /// It was looked at, and was as it should be.
+    AsItWas,
+}
+
 /// What came of a plan.
 #[derive(Debug)]
 pub(super) struct Outcome {
@@ -64,7 +72,13 @@ pub(super) struct Outcome {
 
 impl<'w> Executor<'w> {
     /// For one pass.
-    pub(super) fn new(world: &'w World, key: &'w ClusterKey, facts: &'w Facts, objects: &Objects, memory: Memory) -> Self {
+    pub(super) fn new(
+        world: &'w World,
+        key: &'w ClusterKey,
+        facts: &'w Facts,
+        objects: &Objects,
+        memory: Memory,
+    ) -> Self {
         Self {
             world,
             key,
@@ -72,7 +86,11 @@ impl<'w> Executor<'w> {
             facts,
             cluster: Mutex::new(Arc::clone(&objects.cluster)),
             members: Mutex::new(
-                objects.members.iter().map(|member| (member.name.clone(), Arc::clone(&member.value))).collect(),
+                objects
+                    .members
+                    .iter()
+                    .map(|member| (member.name.clone(), Arc::clone(&member.value)))
+                    .collect(),
             ),
             memory: Mutex::new(memory),
         }
@@ -102,10 +120,11 @@ impl<'w> Executor<'w> {
             let answer = self.step(step).await;
             self.world.operator.metrics.step(step.kind(), answer.is_ok());
             match answer {
-                Ok(()) => {
+                Ok(Effect::Changed) => {
                     self.tell(step);
                     done.push(step.clone());
                 }
+                Ok(Effect::AsItWas) => {}
                 Err(error) => return (done, Some(error)),
             }
         }
@@ -124,28 +143,43 @@ impl<'w> Executor<'w> {
         );
     }
 
-    async fn step(&self, step: &Step) -> Result<(), PassError> {
+    async fn step(&self, step: &Step) -> Result<Effect, PassError> {
         // The act's own deadline is shorter than what is left of the lease, so no act outlives our turn.
         self.world.operator.lease.check(DEADLINE + Duration::from_millis(500))?;
+        if let Step::EnsureAgentIdentity { member } = step {
+            return self.ensure_identity(step, member).await;
+        }
+        self.change(step).await.map(|()| Effect::Changed)
+    }
+
+    async fn change(&self, step: &Step) -> Result<(), PassError> {
         match step {
-            Step::Latch { token, incarnation, deadline, keep_version } => {
-                self.latch(token, *incarnation, *deadline, *keep_version).await
-            }
+            Step::Latch {
+                token,
+                incarnation,
+                deadline,
+                keep_version,
+            } => self.latch(token, *incarnation, *deadline, *keep_version).await,
             Step::NewIncarnation { token, incarnation } => self.new_incarnation(token, *incarnation).await,
             Step::RecordSeed { seed } => self.record_seed(seed).await,
             Step::RecordClusterId { id } => self.record_cluster_id(*id).await,
-            Step::Bind { member, binding, directive } => self.bind(member, binding.as_ref(), *directive).await,
+            Step::Bind {
+                member,
+                binding,
+                directive,
+            } => self.bind(member, binding.as_ref(), *directive).await,
             Step::CreateMembers { count, known } => self.create_members(step, *count, known).await,
             Step::MarkBootstrap { member } => self.patch_member_spec(step, member, "bootstrap", true.into()).await,
             Step::SetDormant { member, dormant } => {
                 self.patch_member_spec(step, member, "dormant", (*dormant).into()).await
             }
             Step::SetVersion { member, version } => {
-                self.patch_member_spec(step, member, "version", version.to_string().into()).await
+                self.patch_member_spec(step, member, "version", version.to_string().into())
+                    .await
             }
             Step::DeleteMember { member, uid } => self.delete_member(member, uid).await,
             Step::ReleaseMember { member, uid } => self.release_member(member, uid).await,
-            Step::EnsureAgentIdentity { member } => self.ensure_identity(step, member).await,
+            Step::EnsureAgentIdentity { member } => self.ensure_identity(step, member).await.map(drop),
             Step::CreateClaim { member } => self.create_claim(step, member).await,
             Step::CreatePod { member, voter } => self.create_pod(step, member, *voter).await,
             Step::DeletePod { member, uid } => self.delete_pod(member, uid).await,
@@ -155,7 +189,12 @@ impl<'w> Executor<'w> {
             Step::ApplyClientService => self.apply_client_service(step).await,
             Step::ApplyBudget { voters, target } => self.apply_budget(step, *voters, *target).await,
             Step::DeleteBudget => self.delete_budget().await,
-            Step::Direct { member, number, nonce, order } => self.direct(step, member, *number, nonce, order).await,
+            Step::Direct {
+                member,
+                number,
+                nonce,
+                order,
+            } => self.direct(step, member, *number, nonce, order).await,
             Step::Nudge { via } => self.nudge(step, via).await,
             Step::AddLearner { via, peer_url, .. } => self.add_learner(step, via, peer_url).await,
             Step::Promote { via, id, .. } => self.promote(step, via, *id).await,
@@ -174,7 +213,10 @@ impl<'w> Executor<'w> {
 
     fn member(&self, step: &Step, name: &str) -> Result<Arc<EtcdMember>, PassError> {
         let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
-        members.get(name).cloned().ok_or_else(|| PassError::stale(step, format!("there is no member {name}")))
+        members
+            .get(name)
+            .cloned()
+            .ok_or_else(|| PassError::stale(step, format!("there is no member {name}")))
     }
 
     fn with_memory<T>(&self, change: impl FnOnce(&mut Memory) -> T) -> T {
@@ -198,7 +240,11 @@ impl<'w> Executor<'w> {
     }
 
     fn member_uid(&self, name: &str) -> Option<String> {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner).get(name).and_then(|member| member.uid())
+        self.members
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(name)
+            .and_then(|member| member.uid())
     }
 }
 
@@ -210,10 +256,18 @@ fn detail(step: &Step) -> String {
         Step::RecordSeed { seed } => format!("directory {}", seed.nonce),
         Step::RecordClusterId { id } => id.to_string(),
         Step::CreateMembers { count, .. } => count.to_string(),
-        Step::Bind { binding: Some(binding), directive, .. } => {
+        Step::Bind {
+            binding: Some(binding),
+            directive,
+            ..
+        } => {
             format!("{} on directory {}, directive {directive}", binding.id, binding.nonce)
         }
-        Step::Bind { binding: None, directive, .. } => format!("directive {directive}"),
+        Step::Bind {
+            binding: None,
+            directive,
+            ..
+        } => format!("directive {directive}"),
         Step::Direct { number, order, .. } => format!("{} as directive {number}", order.kind()),
         Step::AddLearner { via, peer_url, .. } => format!("{peer_url} via {via}"),
         Step::Promote { via, id, .. } | Step::Remove { via, id, .. } | Step::MoveLeader { via, id, .. } => {

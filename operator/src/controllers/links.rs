@@ -26,8 +26,17 @@ const ORDER_DEADLINE: Duration = Duration::from_secs(2);
 const STATUS_DEADLINE: Duration = Duration::from_secs(1);
 
 /// Keeps the link of one member, and says how it is.
-pub(super) fn fact(world: &World, cluster: &ClusterKey, object: &EtcdCluster, member: &Item<EtcdMember>, pod: &PodFact) -> Link {
-    let key = MemberKey { namespace: cluster.namespace.clone(), name: member.name.clone() };
+pub(super) fn fact(
+    world: &World,
+    cluster: &ClusterKey,
+    object: &EtcdCluster,
+    member: &Item<EtcdMember>,
+    pod: &PodFact,
+) -> Link {
+    let key = MemberKey {
+        namespace: cluster.namespace.clone(),
+        name: member.name.clone(),
+    };
     let links = &world.operator.links;
     let target = pod.ours().filter(|pod| pod.has_agent && !pod.ended).and_then(|pod| {
         Some(Target {
@@ -49,15 +58,19 @@ pub(super) fn fact(world: &World, cluster: &ClusterKey, object: &EtcdCluster, me
             why: cause.map_or_else(|| "it is being dialled".to_owned(), |cause| cause.to_string()),
             last: last.map(|received| (Box::new(Report::from(&*received.report)), received.at)),
         },
-        LinkState::Connected { last, .. } => {
-            Link::Up { report: Box::new(Report::from(&*last.report)), at: last.at }
-        }
+        LinkState::Connected { last, .. } => Link::Up {
+            report: Box::new(Report::from(&*last.report)),
+            at: last.at,
+        },
     }
 }
 
 /// Ends the links of members that are gone.
 pub(super) fn forget(world: &World, namespace: &str, member: &str) {
-    world.operator.links.forget(&MemberKey { namespace: namespace.to_owned(), name: member.to_owned() });
+    world.operator.links.forget(&MemberKey {
+        namespace: namespace.to_owned(),
+        name: member.to_owned(),
+    });
 }
 
 /// A report, read now.
@@ -67,8 +80,16 @@ pub(super) async fn status(world: &World, member: &MemberKey) -> Result<(Report,
 }
 
 /// Sends an order; `Ok`: the agent has recorded it.
-pub(super) async fn direct(world: &World, namespace: &str, member: &str, directive: Directive) -> Result<(), PassError> {
-    let key = MemberKey { namespace: namespace.to_owned(), name: member.to_owned() };
+pub(super) async fn direct(
+    world: &World,
+    namespace: &str,
+    member: &str,
+    directive: Directive,
+) -> Result<(), PassError> {
+    let key = MemberKey {
+        namespace: namespace.to_owned(),
+        name: member.to_owned(),
+    };
     world.operator.links.direct(&key, directive, ORDER_DEADLINE).await?;
     Ok(())
 }

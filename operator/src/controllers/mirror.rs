@@ -57,7 +57,13 @@ const REMEMBERED_DELETIONS: usize = 4096;
 
 impl<T> Default for Mirror<T> {
     fn default() -> Self {
-        Self { inner: RwLock::new(Inner { clusters: HashMap::new(), gone: VecDeque::new(), gone_set: HashSet::new() }) }
+        Self {
+            inner: RwLock::new(Inner {
+                clusters: HashMap::new(),
+                gone: VecDeque::new(),
+                gone_set: HashSet::new(),
+            }),
+        }
     }
 }
 
@@ -82,7 +88,9 @@ impl<T> Mirror<T> {
     pub(super) fn remove(&self, cluster: &ClusterKey, name: &str, uid: &str) {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         inner.remember(uid);
-        let Some(objects) = inner.clusters.get_mut(cluster) else { return };
+        let Some(objects) = inner.clusters.get_mut(cluster) else {
+            return;
+        };
         if objects.get(name).is_some_and(|held| held.uid == uid) {
             objects.remove(name);
         }
@@ -98,7 +106,10 @@ impl<T> Mirror<T> {
         let mut clusters: HashMap<ClusterKey, BTreeMap<String, Item<T>>> = HashMap::new();
         for item in items {
             touched.insert(item.cluster.clone());
-            clusters.entry(item.cluster.clone()).or_default().insert(item.name.clone(), item);
+            clusters
+                .entry(item.cluster.clone())
+                .or_default()
+                .insert(item.name.clone(), item);
         }
         // What we wrote after the listing was made comes with the watch that follows: until then it is missing here,
         // and making it again is refused by its name or by the live look before.
@@ -112,13 +123,21 @@ impl<T> Mirror<T> {
         Item<T>: Clone,
     {
         let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
-        inner.clusters.get(cluster).map(|objects| objects.values().cloned().collect()).unwrap_or_default()
+        inner
+            .clusters
+            .get(cluster)
+            .map(|objects| objects.values().cloned().collect())
+            .unwrap_or_default()
     }
 
     /// One object of a cluster.
     pub(super) fn get(&self, cluster: &ClusterKey, name: &str) -> Option<Arc<T>> {
         let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
-        inner.clusters.get(cluster)?.get(name).map(|item| Arc::clone(&item.value))
+        inner
+            .clusters
+            .get(cluster)?
+            .get(name)
+            .map(|item| Arc::clone(&item.value))
     }
 
     /// Every cluster that something is known of.
@@ -147,11 +166,20 @@ mod tests {
     use super::*;
 
     fn key() -> ClusterKey {
-        ClusterKey { namespace: "ns".into(), name: "c".into() }
+        ClusterKey {
+            namespace: "ns".into(),
+            name: "c".into(),
+        }
     }
 
     fn item(uid: &str, version: u64) -> Item<u64> {
-        Item { cluster: key(), name: "a".into(), uid: uid.into(), version, value: Arc::new(version) }
+        Item {
+            cluster: key(),
+            name: "a".into(),
+            uid: uid.into(),
+            version,
+            value: Arc::new(version),
+        }
     }
 
     #[test]
@@ -185,9 +213,18 @@ mod tests {
     #[test]
     fn a_new_listing_drops_what_is_gone_and_names_the_clusters_to_look_at() {
         let mirror = Mirror::default();
-        let elsewhere = ClusterKey { namespace: "ns".into(), name: "other".into() };
-        mirror.put(Item { cluster: elsewhere.clone(), ..item("1", 30) });
-        let touched = mirror.replace(vec![Item { name: "listed".into(), ..item("3", 10) }]);
+        let elsewhere = ClusterKey {
+            namespace: "ns".into(),
+            name: "other".into(),
+        };
+        mirror.put(Item {
+            cluster: elsewhere.clone(),
+            ..item("1", 30)
+        });
+        let touched = mirror.replace(vec![Item {
+            name: "listed".into(),
+            ..item("3", 10)
+        }]);
         assert_eq!(touched, HashSet::from([key(), elsewhere.clone()]));
         assert!(mirror.of(&elsewhere).is_empty());
         assert_eq!(mirror.of(&key()).len(), 1);

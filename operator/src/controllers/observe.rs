@@ -18,8 +18,7 @@ use kube::ResourceExt;
 use super::{
     World,
     cache::Cache,
-    compare,
-    links,
+    compare, links,
     memory::Memory,
     mirror::{ClusterKey, Item},
 };
@@ -66,18 +65,27 @@ impl Objects {
 /// Facts from the mirrors, the links and the memory of this process: nothing is asked of anybody.
 pub(super) fn local(world: &World, key: &ClusterKey, objects: &Objects, memory: &Memory, now: Timestamp) -> Facts {
     let cluster = &objects.cluster;
-    let members = objects.members.iter().map(|member| member_facts(world, key, cluster, member, memory, now)).collect();
+    let members = objects
+        .members
+        .iter()
+        .map(|member| member_facts(world, key, cluster, member, memory, now))
+        .collect();
     let mut cluster_facts = cluster_facts(cluster);
     if let Some(target) = cluster.status.as_ref().and_then(|status| status.observed.as_ref()) {
-        let drifted: BTreeSet<String> =
-            objects.members.iter().flat_map(|member| validate::drift(&member.value.spec, target)).collect();
+        let drifted: BTreeSet<String> = objects
+            .members
+            .iter()
+            .flat_map(|member| validate::drift(&member.value.spec, target))
+            .collect();
         cluster_facts.spec.unsupported.extend(drifted);
     }
     Facts {
         now,
         cluster: cluster_facts,
         members,
-        list: Fact::Unknown { why: "it was not read".into() },
+        list: Fact::Unknown {
+            why: "it was not read".into(),
+        },
         services: services(&world.cache, key, cluster),
         budget: budget(&world.cache, key, cluster),
         nudged: memory.nudged,
@@ -90,7 +98,9 @@ fn cluster_facts(cluster: &EtcdCluster) -> Cluster {
     let name = cluster.name_any();
     let namespace = cluster.namespace().unwrap_or_default();
     Cluster {
-        peer_suffix: resources::peer_url("", &name, &namespace).trim_start_matches("http://").to_owned(),
+        peer_suffix: resources::peer_url("", &name, &namespace)
+            .trim_start_matches("http://")
+            .to_owned(),
         uid: cluster.uid().unwrap_or_default(),
         generation: cluster.metadata.generation.unwrap_or(0),
         ending: cluster.metadata.deletion_timestamp.is_some(),
@@ -106,14 +116,28 @@ fn cluster_facts(cluster: &EtcdCluster) -> Cluster {
 }
 
 fn cluster_record(cluster: &EtcdCluster) -> ClusterRecord {
-    let Some(status) = &cluster.status else { return ClusterRecord::default() };
+    let Some(status) = &cluster.status else {
+        return ClusterRecord::default();
+    };
     ClusterRecord {
         token: status.cluster_token.clone(),
-        incarnation: status.incarnation.and_then(|incarnation| u64::try_from(incarnation).ok()).unwrap_or(0),
+        incarnation: status
+            .incarnation
+            .and_then(|incarnation| u64::try_from(incarnation).ok())
+            .unwrap_or(0),
         cluster_id: status.cluster_id.as_deref().and_then(Id::parse),
-        seed: status.seed.as_ref().map(|seed| Seed { member: seed.member.clone(), nonce: seed.nonce.clone() }),
-        replicas: status.observed.as_ref().map(|observed| u32::try_from(observed.replicas).unwrap_or(0)),
-        version: status.observed.as_ref().and_then(|observed| Version::parse(&observed.version)),
+        seed: status.seed.as_ref().map(|seed| Seed {
+            member: seed.member.clone(),
+            nonce: seed.nonce.clone(),
+        }),
+        replicas: status
+            .observed
+            .as_ref()
+            .map(|observed| u32::try_from(observed.replicas).unwrap_or(0)),
+        version: status
+            .observed
+            .as_ref()
+            .and_then(|observed| Version::parse(&observed.version)),
         deadline: status.progress_deadline.as_ref().map(|time| time.0),
     }
 }
@@ -135,7 +159,11 @@ fn member_facts(
     let link = links::fact(world, key, cluster, item, &pod);
     let resolvable = pod.ours().and_then(|pod| pod.ip.as_deref()).is_some_and(|ip| {
         world.cache.names.of(key).iter().any(|slice| {
-            slice.value.hosts.get(&item.name).is_some_and(|addresses| addresses.contains(ip))
+            slice
+                .value
+                .hosts
+                .get(&item.name)
+                .is_some_and(|addresses| addresses.contains(ip))
         })
     });
     Member {
@@ -143,7 +171,10 @@ fn member_facts(
         uid: item.uid.clone(),
         created: member.creation_timestamp().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
         deleting: member.metadata.deletion_timestamp.is_some(),
-        finalizer: member.finalizers().iter().any(|finalizer| finalizer == annotations::MEMBER_FINALIZER),
+        finalizer: member
+            .finalizers()
+            .iter()
+            .any(|finalizer| finalizer == annotations::MEMBER_FINALIZER),
         dormant: member.spec.dormant,
         bootstrap: member.spec.bootstrap,
         version: Version::parse(&member.spec.version),
@@ -159,10 +190,15 @@ fn member_facts(
 }
 
 fn member_record(member: &EtcdMember) -> MemberRecord {
-    let Some(status) = &member.status else { return MemberRecord::default() };
+    let Some(status) = &member.status else {
+        return MemberRecord::default();
+    };
     MemberRecord {
         binding: status.binding.as_ref().and_then(|binding| {
-            Some(Binding { id: Id::parse(&binding.member_id)?, nonce: binding.nonce.clone() })
+            Some(Binding {
+                id: Id::parse(&binding.member_id)?,
+                nonce: binding.nonce.clone(),
+            })
         }),
         directive: u64::try_from(status.directive).unwrap_or(0),
         voter: status.is_voter,
@@ -171,34 +207,53 @@ fn member_record(member: &EtcdMember) -> MemberRecord {
 }
 
 fn owned_by(owners: &[OwnerReference], uid: &str) -> Ownership {
-    let meta = ObjectMeta { owner_references: Some(owners.to_vec()), ..ObjectMeta::default() };
+    let meta = ObjectMeta {
+        owner_references: Some(owners.to_vec()),
+        ..ObjectMeta::default()
+    };
     resources::ownership(&meta, uid)
 }
 
 fn pod_fact(cache: &Cache, key: &ClusterKey, member: &Item<EtcdMember>) -> PodFact {
-    let Some(info) = cache.pods.get(key, &member.name) else { return PodFact::Absent };
+    let Some(info) = cache.pods.get(key, &member.name) else {
+        return PodFact::Absent;
+    };
     match owned_by(&info.owners, &member.uid) {
         Ownership::Ours => PodFact::Ours(info.pod.clone()),
-        foreign @ Ownership::Foreign { .. } => PodFact::Foreign { owner: foreign.to_string() },
+        foreign @ Ownership::Foreign { .. } => PodFact::Foreign {
+            owner: foreign.to_string(),
+        },
     }
 }
 
 fn claim_fact(cache: &Cache, key: &ClusterKey, member: &Item<EtcdMember>) -> Claim {
-    let Some(info) = cache.claims.get(key, &crds::names::member_claim(&member.name)) else { return Claim::Absent };
+    let Some(info) = cache.claims.get(key, &crds::names::member_claim(&member.name)) else {
+        return Claim::Absent;
+    };
     match owned_by(&info.owners, &member.uid) {
         Ownership::Ours if info.deleting => Claim::Ending,
         Ownership::Ours => Claim::Ours,
-        foreign @ Ownership::Foreign { .. } => Claim::Foreign { owner: foreign.to_string() },
+        foreign @ Ownership::Foreign { .. } => Claim::Foreign {
+            owner: foreign.to_string(),
+        },
     }
 }
 
 fn services(cache: &Cache, key: &ClusterKey, cluster: &EtcdCluster) -> Services {
     let Ok(name) = crds::names::ClusterName::new(key.name.clone()) else {
         // The name is refused before anything is made.
-        return Services { headless: ServiceState::Current, client: ServiceState::Current };
+        return Services {
+            headless: ServiceState::Current,
+            client: ServiceState::Current,
+        };
     };
     let state = |wanted: Service| {
-        let Some(live) = wanted.metadata.name.as_deref().and_then(|name| cache.services.get(key, name)) else {
+        let Some(live) = wanted
+            .metadata
+            .name
+            .as_deref()
+            .and_then(|name| cache.services.get(key, name))
+        else {
             return ServiceState::Stale;
         };
         match resources::ownership(&live.metadata, &cluster.uid().unwrap_or_default()) {
@@ -214,7 +269,9 @@ fn services(cache: &Cache, key: &ClusterKey, cluster: &EtcdCluster) -> Services 
 }
 
 fn budget(cache: &Cache, key: &ClusterKey, cluster: &EtcdCluster) -> Budget {
-    let Some(live) = cache.budgets.get(key, &key.name) else { return Budget::Absent };
+    let Some(live) = cache.budgets.get(key, &key.name) else {
+        return Budget::Absent;
+    };
     if resources::ownership(&live.metadata, &cluster.uid().unwrap_or_default()) != Ownership::Ours {
         return Budget::Foreign;
     }
@@ -247,8 +304,14 @@ pub(super) async fn remote(world: &World, facts: &mut Facts) {
 
 async fn refresh_reports(world: &World, facts: &mut Facts) {
     let live = |member: &Member| member.link.live().and_then(|report| report.etcd.clone());
-    let learner = facts.members.iter().any(|member| live(member).is_some_and(|etcd| etcd.learner && etcd.serving));
-    let leaderless = facts.members.iter().any(|member| live(member).is_some_and(|etcd| etcd.leader.is_none()));
+    let learner = facts
+        .members
+        .iter()
+        .any(|member| live(member).is_some_and(|etcd| etcd.learner && etcd.serving));
+    let leaderless = facts
+        .members
+        .iter()
+        .any(|member| live(member).is_some_and(|etcd| etcd.leader.is_none()));
     if !learner && !leaderless {
         return;
     }
@@ -259,17 +322,38 @@ async fn refresh_reports(world: &World, facts: &mut Facts) {
         .filter(|(_, member)| {
             live(member).is_some_and(|etcd| etcd.learner || etcd.leader == Some(etcd.member_id) || leaderless)
         })
-        .map(|(index, member)| (index, MemberKey { namespace: facts.cluster.namespace.clone(), name: member.name.clone() }))
+        .map(|(index, member)| {
+            (
+                index,
+                MemberKey {
+                    namespace: facts.cluster.namespace.clone(),
+                    name: member.name.clone(),
+                },
+            )
+        })
         .collect();
-    let mut answers: FuturesUnordered<_> =
-        asked.into_iter().map(|(index, member)| async move { (index, links::status(world, &member).await) }).collect();
+    let mut answers: FuturesUnordered<_> = asked
+        .into_iter()
+        .map(|(index, member)| async move { (index, links::status(world, &member).await) })
+        .collect();
     while let Some((index, answer)) = answers.next().await {
-        let Some(member) = facts.members.get_mut(index) else { continue };
+        let Some(member) = facts.members.get_mut(index) else {
+            continue;
+        };
         match answer {
-            Ok((report, at)) => member.link = Link::Up { report: Box::new(report), at },
+            Ok((report, at)) => {
+                member.link = Link::Up {
+                    report: Box::new(report),
+                    at,
+                }
+            }
             Err(error) => {
                 let last = member.link.last().cloned().map(|report| (Box::new(report), facts.now));
-                member.link = Link::Down { since: facts.now, why: error.to_string(), last };
+                member.link = Link::Down {
+                    since: facts.now,
+                    why: error.to_string(),
+                    last,
+                };
             }
         }
     }
@@ -287,9 +371,10 @@ async fn member_list(facts: &Facts) -> Fact<MemberList> {
         .iter()
         .copied()
         .filter(|member| {
-            member.link.live().is_some_and(|report| {
-                serves(report) && report.etcd.as_ref().is_some_and(|etcd| !etcd.learner)
-            })
+            member
+                .link
+                .live()
+                .is_some_and(|report| serves(report) && report.etcd.as_ref().is_some_and(|etcd| !etcd.learner))
         })
         .collect();
     asked.sort_by_key(|member| {
@@ -303,18 +388,33 @@ async fn member_list(facts: &Facts) -> Fact<MemberList> {
     asked.truncate(1);
     if asked.is_empty() {
         let heard = reachable.iter().any(|member| member.link.live().is_some());
-        asked = reachable.into_iter().filter(|member| member.record.voter && member.link.live().is_none()).collect();
+        asked = reachable
+            .into_iter()
+            .filter(|member| member.record.voter && member.link.live().is_none())
+            .collect();
         if asked.is_empty() {
-            let why = if heard { "no voter knows a leader" } else { "no voter is reached" };
+            let why = if heard {
+                "no voter knows a leader"
+            } else {
+                "no voter is reached"
+            };
             return Fact::Unknown { why: why.into() };
         }
     }
-    let mut answers: FuturesUnordered<_> =
-        asked.iter().filter_map(|member| client_url(member)).map(|url| async move { read_list(&url).await }).collect();
+    let mut answers: FuturesUnordered<_> = asked
+        .iter()
+        .filter_map(|member| client_url(member))
+        .map(|url| async move { read_list(&url).await })
+        .collect();
     let mut why = String::from("no voter has an address");
     while let Some(answer) = answers.next().await {
         match answer {
-            Ok(list) => return Fact::Known { value: list, at: facts.now },
+            Ok(list) => {
+                return Fact::Known {
+                    value: list,
+                    at: facts.now,
+                };
+            }
             Err(error) => why = error.to_string(),
         }
     }
@@ -326,7 +426,11 @@ async fn member_list(facts: &Facts) -> Fact<MemberList> {
 pub(super) fn client_url(member: &Member) -> Option<String> {
     let ip = member.pod.ours()?.ip.as_deref()?;
     let port = proto::pod::CLIENT_PORT;
-    Some(if ip.contains(':') { format!("http://[{ip}]:{port}") } else { format!("http://{ip}:{port}") })
+    Some(if ip.contains(':') {
+        format!("http://[{ip}]:{port}")
+    } else {
+        format!("http://{ip}:{port}")
+    })
 }
 
 async fn read_list(url: &str) -> Result<MemberList, etcd::EtcdError> {

@@ -17,16 +17,24 @@ pub(super) fn fact(pod: &Pod) -> Option<facts::Pod> {
     let status = pod.status.as_ref();
     let phase = status.and_then(|status| status.phase.as_deref());
     let containers = || spec.containers.iter().chain(spec.init_containers.iter().flatten());
-    let etcd = spec.containers.iter().find(|container| container.name == ETCD_CONTAINER);
+    let etcd = spec
+        .containers
+        .iter()
+        .find(|container| container.name == ETCD_CONTAINER);
     Some(facts::Pod {
         uid: pod.uid()?,
         created: pod.creation_timestamp().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
         deleting: pod.metadata.deletion_timestamp.is_some(),
         ended: matches!(phase, Some("Failed" | "Succeeded")),
         ready: condition(pod, "Ready").is_some_and(|(status, ..)| status == "True"),
-        ip: status.and_then(|status| status.pod_ip.clone()).filter(|ip| !ip.is_empty()),
+        ip: status
+            .and_then(|status| status.pod_ip.clone())
+            .filter(|ip| !ip.is_empty()),
         node: spec.node_name.clone().filter(|node| !node.is_empty()),
-        voter_label: pod.labels().get(crds::labels::ROLE).is_some_and(|role| role == crds::labels::ROLE_VOTER),
+        voter_label: pod
+            .labels()
+            .get(crds::labels::ROLE)
+            .is_some_and(|role| role == crds::labels::ROLE_VOTER),
         has_agent: containers().any(|container| container.name == AGENT_CONTAINER),
         etcd_version: etcd.and_then(|container| tag_version(container.image.as_deref()?)),
         trouble: trouble(pod),
@@ -51,7 +59,10 @@ fn condition<'p>(pod: &'p Pod, type_: &str) -> Option<(&'p str, &'p str, &'p str
 /// What keeps it from running. The words are chosen so that they stay the same while the trouble does.
 fn trouble(pod: &Pod) -> Option<Trouble> {
     if let Some(("False", reason, message)) = condition(pod, "PodScheduled") {
-        return Some(Trouble { reason: reason.to_owned(), message: message.chars().take(512).collect() });
+        return Some(Trouble {
+            reason: reason.to_owned(),
+            message: message.chars().take(512).collect(),
+        });
     }
     let status = pod.status.as_ref()?;
     let all = status
@@ -71,15 +82,27 @@ fn waiting(status: &ContainerStatus) -> Option<Trouble> {
         // The two alternate, and the second one counts seconds.
         "ErrImagePull" | "ImagePullBackOff" => Some(Trouble {
             reason: "ImagePullBackOff".to_owned(),
-            message: format!("image {} of container {container} cannot be pulled: correct it, or make it available", status.image),
+            message: format!(
+                "image {} of container {container} cannot be pulled: correct it, or make it available",
+                status.image
+            ),
         }),
         "CrashLoopBackOff" => Some(Trouble {
             reason: reason.to_owned(),
             message: format!("container {container} ends again and again: see its log"),
         }),
         _ => {
-            let message: String = waiting.message.as_deref().unwrap_or_default().chars().take(512).collect();
-            Some(Trouble { reason: reason.to_owned(), message: format!("container {container}: {message}") })
+            let message: String = waiting
+                .message
+                .as_deref()
+                .unwrap_or_default()
+                .chars()
+                .take(512)
+                .collect();
+            Some(Trouble {
+                reason: reason.to_owned(),
+                message: format!("container {container}: {message}"),
+            })
         }
     }
 }

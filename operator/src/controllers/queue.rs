@@ -136,8 +136,15 @@ async fn sleep_until(at: Option<Instant>) {
 }
 
 /// Moves the next look to `delay` from now, unless an earlier one is due already.
-fn schedule(due: &mut BTreeSet<(Instant, ClusterKey)>, state: &mut State, cluster: ClusterKey, delay: Option<Duration>) {
-    let Some(at) = delay.map(|delay| Instant::now() + delay) else { return };
+fn schedule(
+    due: &mut BTreeSet<(Instant, ClusterKey)>,
+    state: &mut State,
+    cluster: ClusterKey,
+    delay: Option<Duration>,
+) {
+    let Some(at) = delay.map(|delay| Instant::now() + delay) else {
+        return;
+    };
     if let Some(held) = state.due {
         if held <= at {
             return;
@@ -158,7 +165,10 @@ mod tests {
     use super::*;
 
     fn key(name: &str) -> ClusterKey {
-        ClusterKey { namespace: "ns".into(), name: name.into() }
+        ClusterKey {
+            namespace: "ns".into(),
+            name: name.into(),
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -211,14 +221,14 @@ mod tests {
         let counted = Arc::clone(&passes);
         let runner = tokio::spawn(run(wakes, move |_| {
             counted.fetch_add(1, Ordering::SeqCst);
-            async { Some(Duration::from_secs(300)) }
+            async { Some(Duration::from_mins(5)) }
         }));
         queue.wake(key("a"));
         tokio::time::sleep(Duration::from_secs(1)).await;
         queue.wake(key("a"));
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(passes.load(Ordering::SeqCst), 2);
-        tokio::time::sleep(Duration::from_secs(300)).await;
+        tokio::time::sleep(Duration::from_mins(5)).await;
         assert_eq!(passes.load(Ordering::SeqCst), 3);
         runner.abort();
     }

@@ -20,7 +20,8 @@ pub(super) const MEMBER_RECORDS: &[&str] = &["binding", "directive"];
 
 /// A merge patch that turns `old` into `new`, records left out. `None`: there is nothing to write.
 fn difference<S: Serialize>(old: &S, new: &S, records: &[&str]) -> Option<Value> {
-    let (Ok(Value::Object(old)), Ok(Value::Object(new))) = (serde_json::to_value(old), serde_json::to_value(new)) else {
+    let (Ok(Value::Object(old)), Ok(Value::Object(new))) = (serde_json::to_value(old), serde_json::to_value(new))
+    else {
         return None;
     };
     let mut patch = Map::new();
@@ -47,8 +48,10 @@ pub(super) fn replacing(old: &Value, new: &Value) -> Value {
 fn removals(old: Option<&Value>, new: &Value) -> Value {
     match (old, new) {
         (Some(Value::Object(old)), Value::Object(new)) => {
-            let mut all: Map<String, Value> =
-                new.iter().map(|(key, value)| (key.clone(), removals(old.get(key), value))).collect();
+            let mut all: Map<String, Value> = new
+                .iter()
+                .map(|(key, value)| (key.clone(), removals(old.get(key), value)))
+                .collect();
             for key in old.keys().filter(|key| !new.contains_key(*key)) {
                 all.insert(key.clone(), Value::Null);
             }
@@ -72,14 +75,22 @@ where
     S: Serialize,
 {
     const ACT: &str = "writing the status";
-    let Some(status) = difference(old, new, records) else { return Ok(None) };
+    let Some(status) = difference(old, new, records) else {
+        return Ok(None);
+    };
     let patch = Patch::Merge(json!({"metadata": {"uid": uid}, "status": status}));
-    let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+    let params = PatchParams {
+        field_manager: Some(FIELD_MANAGER.into()),
+        ..PatchParams::default()
+    };
     match tokio::time::timeout(DEADLINE, api.patch_status(name, &params, &patch)).await {
         Ok(Ok(object)) => Ok(Some(object)),
         // Gone, or another object of that name: nothing is left to be told.
         Ok(Err(kube::Error::Api(status))) if status.code == 404 || status.code == 409 => Ok(None),
-        Ok(Err(source)) => Err(PassError::Kube { act: ACT, source: Box::new(source) }),
+        Ok(Err(source)) => Err(PassError::Kube {
+            act: ACT,
+            source: Box::new(source),
+        }),
         Err(_) => Err(PassError::KubeSilent { act: ACT }),
     }
 }
@@ -105,6 +116,9 @@ mod tests {
     fn what_is_gone_from_within_an_object_is_said() {
         let old = json!({"exit": {"code": 1, "class": "x"}, "gone": 1});
         let new = json!({"exit": {"code": 2}});
-        assert_eq!(difference(&old, &new, &[]), Some(json!({"exit": {"code": 2, "class": null}, "gone": null})));
+        assert_eq!(
+            difference(&old, &new, &[]),
+            Some(json!({"exit": {"code": 2, "class": null}, "gone": null}))
+        );
     }
 }

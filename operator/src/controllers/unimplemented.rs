@@ -38,7 +38,13 @@ macro_rules! conditioned {
     };
 }
 
-conditioned!(EtcdSnapshot, EtcdDefrag, EtcdDefragPolicy, EtcdSnapshotPolicy, EtcdRecovery);
+conditioned!(
+    EtcdSnapshot,
+    EtcdDefrag,
+    EtcdDefragPolicy,
+    EtcdSnapshotPolicy,
+    EtcdRecovery
+);
 
 /// Starts one watch for each such kind; they end with the returned set.
 pub(super) fn start(context: &Context) -> JoinSet<()> {
@@ -62,7 +68,9 @@ where
     };
     let context = context.clone();
     tasks.spawn(async move {
-        let stream = watcher(api, watcher::Config::default()).default_backoff().applied_objects();
+        let stream = watcher(api, watcher::Config::default())
+            .default_backoff()
+            .applied_objects();
         let mut stream = std::pin::pin!(stream);
         let mut broken = false;
         loop {
@@ -92,18 +100,23 @@ where
         type_: ConditionType::NotImplemented,
         status: ConditionStatus::True,
         reason: Reason::NotImplemented,
-        message: format!("this version of the operator does not act on objects of kind {}", K::kind(&())),
+        message: format!(
+            "this version of the operator does not act on objects of kind {}",
+            K::kind(&())
+        ),
         observed_generation: object.meta().generation,
     };
-    if conditions::set(&mut all, condition, Timestamp::now()) == Change::None
-        || context.lease.check(DEADLINE).is_err()
+    if conditions::set(&mut all, condition, Timestamp::now()) == Change::None || context.lease.check(DEADLINE).is_err()
     {
         return;
     }
     let Some(namespace) = object.namespace() else { return };
     let api: Api<K> = Api::namespaced(context.client.clone(), &namespace);
     let patch = Patch::Merge(json!({"metadata": {"uid": object.uid()}, "status": {"conditions": all}}));
-    let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+    let params = PatchParams {
+        field_manager: Some(FIELD_MANAGER.into()),
+        ..PatchParams::default()
+    };
     let answer = tokio::time::timeout(DEADLINE, api.patch_status(&object.name_any(), &params, &patch)).await;
     match answer {
         Ok(Ok(_)) => {}

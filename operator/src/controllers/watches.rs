@@ -33,14 +33,29 @@ const PAGE: u32 = 250;
 const KINDS: usize = 7;
 
 /// Starts all watches. They end with the returned set. The receiver counts kinds that have been listed.
-pub(super) fn start(client: &Client, namespace: Option<&str>, cache: &Arc<Cache>, queue: &Queue) -> (JoinSet<()>, Listed) {
+pub(super) fn start(
+    client: &Client,
+    namespace: Option<&str>,
+    cache: &Arc<Cache>,
+    queue: &Queue,
+) -> (JoinSet<()>, Listed) {
     let (listed, receiver) = watch::channel(HashSet::new());
     let mut tasks = JoinSet::new();
     let ours = watcher::Config::default()
-        .labels(&format!("{}={}", crds::labels::MANAGED_BY, crds::labels::MANAGED_BY_VALUE))
+        .labels(&format!(
+            "{}={}",
+            crds::labels::MANAGED_BY,
+            crds::labels::MANAGED_BY_VALUE
+        ))
         .page_size(PAGE);
     let all = watcher::Config::default().page_size(PAGE);
-    let start = Start { client, namespace, cache, queue, listed: &listed };
+    let start = Start {
+        client,
+        namespace,
+        cache,
+        queue,
+        listed: &listed,
+    };
     start.full::<EtcdCluster>(&mut tasks, all.clone(), |cache| &cache.clusters, cache::cluster);
     start.full::<EtcdMember>(&mut tasks, all, |cache| &cache.members, cache::member);
     start.full::<Pod>(&mut tasks, ours.clone(), |cache| &cache.pods, |pod| cache::pod(&pod));
@@ -200,4 +215,3 @@ impl<T> Sink<T> {
         }
     }
 }
-

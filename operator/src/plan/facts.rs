@@ -217,7 +217,10 @@ pub struct Seed {
 }
 
 /// An `EtcdMember` and what is under it.
-#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own, as the API gives it")]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, as the API gives it"
+)]
 #[derive(Clone, Debug)]
 pub struct Member {
     /// Its name; also of its Pod and in etcd.
@@ -329,7 +332,10 @@ impl PodFact {
 }
 
 /// Our Pod of a member.
-#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own, as the API gives it")]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, as the API gives it"
+)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     /// Its UID.
@@ -402,8 +408,8 @@ impl Link {
     #[must_use]
     pub fn last(&self) -> Option<&Report> {
         match self {
-            Self::Up { report, .. } => Some(report),
-            Self::Down {
+            Self::Up { report, .. }
+            | Self::Down {
                 last: Some((report, _)),
                 ..
             } => Some(report),

@@ -39,7 +39,10 @@ pub(super) fn budget(view: &View, plan: &mut Plan) {
         (Some(_), Budget::Foreign) => plan.wait(
             WaitReason::NameTaken,
             None,
-            format!("PodDisruptionBudget {} belongs to somebody else: delete it", view.facts.cluster.name),
+            format!(
+                "PodDisruptionBudget {} belongs to somebody else: delete it",
+                view.facts.cluster.name
+            ),
         ),
         (Some(_), Budget::Absent) => plan.step(Step::ApplyBudget { voters, target }),
         (Some(_), Budget::Ours { min_available, current }) if !current || min_available != wanted => {

@@ -41,7 +41,10 @@ fn one(view: &View, standing: &MemberView, plan: &mut Plan, steps: &mut Vec<Step
     match &member.pod {
         PodFact::Absent => {
             let voter = view.facts.cluster.spec.medium == Medium::Disk && standing.is_voter();
-            steps.push(Step::CreatePod { member: name.clone(), voter });
+            steps.push(Step::CreatePod {
+                member: name.clone(),
+                voter,
+            });
         }
         PodFact::Foreign { owner } => plan.wait(
             WaitReason::NameTaken,

@@ -83,7 +83,7 @@ fn is_done(view: &View, plan: &Plan, quorum: &Quorum) -> bool {
             .members
             .iter()
             .all(|member| matches!(member.standing, Standing::Voter(_)) && member.healthy() && !member.fact.deleting);
-    matches!(quorum, Quorum::Healthy) && whole && plan.chains.is_empty()
+    matches!(quorum, Quorum::Healthy) && whole && plan.steps().all(Step::is_upkeep)
 }
 
 /// Does the plan bring the cluster nearer to its target?
@@ -188,7 +188,10 @@ fn health(view: &View, plan: &Plan, quorum: &Quorum, old: &EtcdClusterStatus) ->
         }
         Quorum::Lost { .. } | Quorum::Unreachable if was_paused(old) => {
             let message = "the members are starting again".to_owned();
-            (Some((False, Reason::Paused, message.clone())), Some((False, Reason::Paused, message)))
+            (
+                Some((False, Reason::Paused, message.clone())),
+                Some((False, Reason::Paused, message)),
+            )
         }
         Quorum::Lost { missing } => {
             let message = format!(

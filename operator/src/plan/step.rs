@@ -332,6 +332,12 @@ impl Step {
         )
     }
 
+    /// A look at something that is most probably as it should be.
+    #[must_use]
+    pub fn is_upkeep(&self) -> bool {
+        matches!(self, Self::EnsureAgentIdentity { .. })
+    }
+
     /// Its kind, for logs and metrics.
     #[must_use]
     pub fn kind(&self) -> &'static str {

@@ -64,7 +64,7 @@ pub(super) fn wake_at_deadline(view: &View, plan: &mut Plan) {
         .record
         .deadline
         .map(|deadline| deadline.duration_since(view.facts.now));
-    if let Some(left) = left.filter(|left| left.is_positive()) {
+    if let Some(left) = left.filter(|left| left > &jiff::SignedDuration::ZERO) {
         plan.look_again(left.unsigned_abs());
     }
 }

@@ -32,7 +32,11 @@ impl Checks {
     pub(crate) fn started(&mut self, id: Id, nonce: &str) {
         let first = self.starts.entry(id).or_insert_with(|| nonce.to_owned());
         assert_eq!(first, nonce, "invariant 5: {id} started on a second directory");
-        assert_eq!(self.bindings.get(&id), Some(&*first), "invariant 5: {id} started unbound");
+        assert_eq!(
+            self.bindings.get(&id),
+            Some(&*first),
+            "invariant 5: {id} started unbound"
+        );
     }
 }
 
@@ -40,7 +44,11 @@ impl Sim {
     pub(crate) fn check(&mut self) {
         self.refresh_running();
         let learners = self.etcd.list.iter().filter(|entry| entry.learner).count();
-        assert!(learners <= self.etcd.max_learners, "{learners} learners\n{}", self.story());
+        assert!(
+            learners <= self.etcd.max_learners,
+            "{learners} learners\n{}",
+            self.story()
+        );
         // U10: a learner is never behind the client Service.
         for member in &self.members {
             let listed = member
@@ -50,7 +58,12 @@ impl Sim {
                 .and_then(|(id, _)| self.etcd.list.iter().find(|entry| entry.id == id));
             let learner = listed.is_some_and(|entry| entry.learner);
             let labelled = member.pod.as_ref().is_some_and(|pod| pod.voter_label);
-            assert!(!(learner && labelled), "learner {} is labelled as a voter\n{}", member.name, self.story());
+            assert!(
+                !(learner && labelled),
+                "learner {} is labelled as a voter\n{}",
+                member.name,
+                self.story()
+            );
         }
     }
 }

@@ -31,7 +31,10 @@ impl Etcd {
     }
 
     pub(crate) fn healthy(&self) -> usize {
-        self.list.iter().filter(|entry| !entry.learner && self.running.contains(&entry.id)).count()
+        self.list
+            .iter()
+            .filter(|entry| !entry.learner && self.running.contains(&entry.id))
+            .count()
     }
 
     pub(crate) fn has_quorum(&self) -> bool {
@@ -43,7 +46,12 @@ impl Etcd {
         if self.cluster_id.is_none() {
             self.cluster_id = Some(cluster);
             self.index = 10;
-            self.list.push(Entry { id, name: name.into(), peer_url: peer_url.into(), learner: false });
+            self.list.push(Entry {
+                id,
+                name: name.into(),
+                peer_url: peer_url.into(),
+                learner: false,
+            });
         }
         if let Some(entry) = self.list.iter_mut().find(|entry| entry.id == id) {
             name.clone_into(&mut entry.name);
@@ -63,7 +71,12 @@ impl Etcd {
         }
         self.next_id += 1;
         let id = Id(0xa000 + self.next_id);
-        self.list.push(Entry { id, name: String::new(), peer_url: peer_url.into(), learner: true });
+        self.list.push(Entry {
+            id,
+            name: String::new(),
+            peer_url: peer_url.into(),
+            learner: true,
+        });
         self.index += 1;
         Ok(())
     }
@@ -71,7 +84,11 @@ impl Etcd {
     pub(crate) fn promote(&mut self, id: Id) -> Result<(), String> {
         self.writable()?;
         let running = self.running.contains(&id);
-        let entry = self.list.iter_mut().find(|entry| entry.id == id).ok_or("member not found")?;
+        let entry = self
+            .list
+            .iter_mut()
+            .find(|entry| entry.id == id)
+            .ok_or("member not found")?;
         if !entry.learner {
             return Err("can only promote a learner member".into());
         }
@@ -85,7 +102,12 @@ impl Etcd {
 
     pub(crate) fn remove(&mut self, id: Id) -> Result<(), String> {
         self.writable()?;
-        let entry = self.list.iter().find(|entry| entry.id == id).cloned().ok_or("member not found")?;
+        let entry = self
+            .list
+            .iter()
+            .find(|entry| entry.id == id)
+            .cloned()
+            .ok_or("member not found")?;
         if !entry.learner {
             let left = self.voters() - 1;
             let healthy = self.healthy() - usize::from(self.running.contains(&id));
@@ -99,6 +121,10 @@ impl Etcd {
     }
 
     fn writable(&self) -> Result<(), String> {
-        if self.has_quorum() { Ok(()) } else { Err("no quorum".into()) }
+        if self.has_quorum() {
+            Ok(())
+        } else {
+            Err("no quorum".into())
+        }
     }
 }

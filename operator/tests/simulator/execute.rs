@@ -52,7 +52,11 @@ impl Sim {
         let answer = self.apply(step, lost);
         self.refresh_running();
         if before && step.is_consensus() {
-            assert!(self.etcd.has_quorum(), "invariant 2: {step:?} took the quorum away\n{}", self.story());
+            assert!(
+                self.etcd.has_quorum(),
+                "invariant 2: {step:?} took the quorum away\n{}",
+                self.story()
+            );
         }
         match answer {
             Ok(done) => done,
@@ -81,7 +85,12 @@ impl Sim {
 
     fn apply(&mut self, step: &Step, lost: bool) -> Result<bool, String> {
         match step {
-            Step::Latch { token, incarnation, keep_version, .. } => {
+            Step::Latch {
+                token,
+                incarnation,
+                keep_version,
+                ..
+            } => {
                 self.record.token = Some(token.clone());
                 self.record.incarnation = *incarnation;
                 self.record.replicas = Some(self.spec.replicas);
@@ -89,7 +98,11 @@ impl Sim {
                 self.spec.is_observed = true;
             }
             Step::NewIncarnation { token, incarnation } => {
-                assert!(self.record.cluster_id.is_none(), "a formed cluster starts over\n{}", self.story());
+                assert!(
+                    self.record.cluster_id.is_none(),
+                    "a formed cluster starts over\n{}",
+                    self.story()
+                );
                 self.record.token = Some(token.clone());
                 self.record.incarnation = *incarnation;
                 self.record.seed = None;
@@ -164,7 +177,11 @@ impl Sim {
                 };
             }
             Step::DeleteBudget => self.budget = Budget::Absent,
-            Step::Bind { member, binding, directive } => {
+            Step::Bind {
+                member,
+                binding,
+                directive,
+            } => {
                 let record = &mut self.member(member).record;
                 assert!(*directive > record.directive, "a directive number is used twice");
                 record.directive = *directive;
@@ -174,11 +191,20 @@ impl Sim {
                     self.checks.bound(binding.id, &binding.nonce);
                 }
             }
-            Step::Direct { member, number, nonce, order } => {
+            Step::Direct {
+                member,
+                number,
+                nonce,
+                order,
+            } => {
                 let taken = self.order(member, *number, nonce, order);
                 let now = self.now;
                 if !lost {
-                    self.member(member).sent = Some(Sent { number: *number, order: order.clone(), at: now });
+                    self.member(member).sent = Some(Sent {
+                        number: *number,
+                        order: order.clone(),
+                        at: now,
+                    });
                 }
                 return Ok(taken);
             }
@@ -190,7 +216,10 @@ impl Sim {
                     .filter_map(|member| member.disk.as_ref())
                     .find(|disk| disk.identity.is_some_and(|(own, _)| own == *id))
                     .map_or(u64::MAX, |disk| self.etcd.index.saturating_sub(disk.applied));
-                assert!(behind <= 500.max(self.etcd.index / 1000), "invariant 3: promoted {behind} behind");
+                assert!(
+                    behind <= 500.max(self.etcd.index / 1000),
+                    "invariant 3: promoted {behind} behind"
+                );
                 self.etcd.promote(*id)?;
             }
             Step::Remove { id, .. } => self.etcd.remove(*id)?,

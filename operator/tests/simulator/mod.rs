@@ -1,6 +1,8 @@
 //! A small model of Kubernetes, agents and etcd in memory, driven by the real planner: no clock, no I/O, every run the
 //! same. It can crash the operator after any step, and lose the answer to any call.
 
+#![allow(dead_code, unused_imports, reason = "each test file uses its own part")]
+
 mod check;
 mod etcd;
 mod execute;

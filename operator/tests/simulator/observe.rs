@@ -1,9 +1,7 @@
 //! The facts that an operator would gather of the model.
 
 use operator::plan::{
-    facts::{
-        Claim, Cluster, Fact, Facts, Link, Listed, Medium, Member, MemberList, Pod, PodFact, Services, Trouble,
-    },
+    facts::{Claim, Cluster, Fact, Facts, Link, Listed, Medium, Member, MemberList, Pod, PodFact, Services, Trouble},
     report::{Directory, DirectoryState, Etcd, Identity, Process, ProcessState, Report},
 };
 
@@ -26,7 +24,10 @@ impl Sim {
             },
             members: self.members.iter().map(|member| self.member_facts(member)).collect(),
             list: self.list(),
-            services: Services { headless: self.headless, client: self.client },
+            services: Services {
+                headless: self.headless,
+                client: self.client,
+            },
             budget: self.budget,
             nudged: self.nudged,
             unproven_since: self.unproven_since,
@@ -35,8 +36,10 @@ impl Sim {
     }
 
     fn list(&self) -> Fact<MemberList> {
-        if self.record.cluster_id.is_none() || !self.etcd.has_quorum() {
-            return Fact::Unknown { why: "no quorum".into() };
+        if self.links_down || self.record.cluster_id.is_none() || !self.etcd.has_quorum() {
+            return Fact::Unknown {
+                why: "no quorum".into(),
+            };
         }
         let members = self
             .etcd
@@ -49,7 +52,13 @@ impl Sim {
                 learner: entry.learner,
             })
             .collect();
-        Fact::Known { value: MemberList { cluster_id: self.etcd.cluster_id, members }, at: self.now }
+        Fact::Known {
+            value: MemberList {
+                cluster_id: self.etcd.cluster_id,
+                members,
+            },
+            at: self.now,
+        }
     }
 
     fn member_facts(&self, member: &SimMember) -> Member {
@@ -65,7 +74,11 @@ impl Sim {
             version: Some(member.version),
             peer_url: member.peer_url(),
             identity_ready: member.secret,
-            claim: if memory || !member.claim { Claim::Absent } else { Claim::Ours },
+            claim: if memory || !member.claim {
+                Claim::Absent
+            } else {
+                Claim::Ours
+            },
             pod: member.pod.as_ref().map_or(PodFact::Absent, |pod| {
                 PodFact::Ours(Pod {
                     uid: pod.uid.clone(),
@@ -78,8 +91,10 @@ impl Sim {
                     voter_label: pod.voter_label,
                     has_agent: true,
                     etcd_version: Some(member.version),
-                    trouble: (!pod.scheduled && self.unschedulable)
-                        .then(|| Trouble { reason: "Unschedulable".into(), message: "0/1 nodes".into() }),
+                    trouble: (!pod.scheduled && self.unschedulable).then(|| Trouble {
+                        reason: "Unschedulable".into(),
+                        message: "0/1 nodes".into(),
+                    }),
                 })
             }),
             link: self.link(member),
@@ -90,9 +105,15 @@ impl Sim {
     }
 
     fn link(&self, member: &SimMember) -> Link {
-        let (Some(pod), Some(disk)) = (&member.pod, &member.disk) else { return Link::None };
-        if !pod.up {
-            return Link::Down { since: pod.created, why: "refused".into(), last: None };
+        let (Some(pod), Some(disk)) = (&member.pod, &member.disk) else {
+            return Link::None;
+        };
+        if !pod.up || self.links_down {
+            return Link::Down {
+                since: pod.created,
+                why: "refused".into(),
+                last: None,
+            };
         }
         let runs = pod.process == SimProcess::Running;
         let state = match (&pod.process, disk.started) {
@@ -100,12 +121,17 @@ impl Sim {
             (_, true) => DirectoryState::Intact,
             (_, false) => DirectoryState::Unborn,
         };
-        let entry = disk.identity.and_then(|(id, _)| self.etcd.list.iter().find(|entry| entry.id == id));
+        let entry = disk
+            .identity
+            .and_then(|(id, _)| self.etcd.list.iter().find(|entry| entry.id == id));
         let leader = self
             .etcd
             .has_quorum()
             .then(|| {
-                self.etcd.list.iter().find(|entry| !entry.learner && self.etcd.running.contains(&entry.id))
+                self.etcd
+                    .list
+                    .iter()
+                    .find(|entry| !entry.learner && self.etcd.running.contains(&entry.id))
             })
             .flatten()
             .map(|entry| entry.id);
@@ -155,6 +181,9 @@ impl Sim {
             etcd,
             waiting_for: String::new(),
         };
-        Link::Up { report: Box::new(report), at: self.now }
+        Link::Up {
+            report: Box::new(report),
+            at: self.now,
+        }
     }
 }

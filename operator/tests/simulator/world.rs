@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use operator::plan::{
     self,
-    facts::{Budget, ClusterRecord, Id, MemberRecord, Medium, Options, Refusal, Sent, ServiceState, Spec, Version},
+    facts::{Budget, ClusterRecord, Id, Medium, MemberRecord, Options, Refusal, Sent, ServiceState, Spec, Version},
     step::{Order, Plan},
 };
 
@@ -42,6 +42,8 @@ pub(crate) struct Sim {
     pub counter: u64,
     /// Calls that change membership or leadership, refused ones too.
     pub consensus_calls: usize,
+    /// No agent is heard.
+    pub links_down: bool,
     /// Names of members whose Pods find no node.
     pub unschedulable: bool,
 }
@@ -132,6 +134,7 @@ impl Sim {
             counter: 0,
             consensus_calls: 0,
             unschedulable: false,
+            links_down: false,
         }
     }
 
@@ -141,7 +144,10 @@ impl Sim {
     }
 
     pub(crate) fn member(&mut self, name: &str) -> &mut SimMember {
-        self.members.iter_mut().find(|member| member.name == name).unwrap_or_else(|| panic!("no member {name}"))
+        self.members
+            .iter_mut()
+            .find(|member| member.name == name)
+            .unwrap_or_else(|| panic!("no member {name}"))
     }
 
     /// A person edits `spec.replicas`.
@@ -155,7 +161,11 @@ impl Sim {
         let facts = self.facts();
         let plan = plan::plan(&facts);
         let count = plan.steps().filter(|step| step.is_consensus()).count();
-        assert!(count <= 1, "two consensus steps in one plan: {plan:#?}\n{}", self.story());
+        assert!(
+            count <= 1,
+            "two consensus steps in one plan: {plan:#?}\n{}",
+            self.story()
+        );
         let acted = !plan.chains.is_empty();
         self.execute(&plan);
         self.report(&plan);
@@ -169,7 +179,11 @@ impl Sim {
         let facts = self.facts();
         let view = operator::plan::view::View::new(&facts);
         for view_of in &view.members {
-            let member = self.members.iter_mut().find(|member| member.name == view_of.fact.name).unwrap();
+            let member = self
+                .members
+                .iter_mut()
+                .find(|member| member.name == view_of.fact.name)
+                .unwrap();
             let old = crds::EtcdMemberStatus {
                 is_voter: member.record.voter,
                 pod_uid: member.record.pod_uid.clone(),
@@ -225,7 +239,10 @@ impl Sim {
             && voters == target
             && self.members.len() == target
             && self.members.iter().all(|member| {
-                member.pod.as_ref().is_some_and(|pod| pod.process == SimProcess::Running && pod.voter_label)
+                member
+                    .pod
+                    .as_ref()
+                    .is_some_and(|pod| pod.process == SimProcess::Running && pod.voter_label)
             })
     }
 
@@ -258,8 +275,12 @@ impl Sim {
                 pod.process = SimProcess::Held;
                 if member.disk.is_none() {
                     fresh += 1;
-                    member.disk =
-                        Some(Disk { nonce: format!("nonce{fresh}"), identity: None, applied: 0, started: false });
+                    member.disk = Some(Disk {
+                        nonce: format!("nonce{fresh}"),
+                        identity: None,
+                        applied: 0,
+                        started: false,
+                    });
                 }
             }
         }
@@ -271,7 +292,9 @@ impl Sim {
 
     fn start_processes(&mut self, _now: Timestamp) {
         for member in &mut self.members {
-            let (Some(pod), Some(disk)) = (&mut member.pod, &mut member.disk) else { continue };
+            let (Some(pod), Some(disk)) = (&mut member.pod, &mut member.disk) else {
+                continue;
+            };
             match (&pod.process, disk.identity) {
                 // A directory with a recorded identity starts by itself.
                 (SimProcess::Held, Some(_)) if disk.started => pod.process = SimProcess::Starting(0),
@@ -284,9 +307,14 @@ impl Sim {
                         pod.process = SimProcess::Held;
                         continue;
                     }
-                    pod.process = if age >= 2 { SimProcess::Running } else { SimProcess::Starting(age + 1) };
+                    pod.process = if age >= 2 {
+                        SimProcess::Running
+                    } else {
+                        SimProcess::Starting(age + 1)
+                    };
                     if pod.process == SimProcess::Running {
-                        self.etcd.publish(id_of(disk), cluster, &member.name, &member.peer_url());
+                        self.etcd
+                            .publish(id_of(disk), cluster, &member.name, &member.peer_url());
                     }
                 }
                 (SimProcess::Running, Some(_)) => {
@@ -308,12 +336,19 @@ impl Sim {
         let peer_url = self.members[index].peer_url();
         let medium_nonce = self.fresh_name("nonce");
         let member = &mut self.members[index];
-        let (Some(pod), Some(disk)) = (&mut member.pod, &mut member.disk) else { return false };
+        let (Some(pod), Some(disk)) = (&mut member.pod, &mut member.disk) else {
+            return false;
+        };
         if number <= pod.directive {
             return false;
         }
         match order {
-            Order::Seed { member_id, cluster_id, incarnation, .. } => {
+            Order::Seed {
+                member_id,
+                cluster_id,
+                incarnation,
+                ..
+            } => {
                 if nonce != disk.nonce || disk.started || pod.process != SimProcess::Held {
                     return false;
                 }
@@ -322,7 +357,12 @@ impl Sim {
                 pod.process = SimProcess::Starting(0);
                 let _ = peer_url;
             }
-            Order::Join { member_id, cluster_id, members, .. } => {
+            Order::Join {
+                member_id,
+                cluster_id,
+                members,
+                ..
+            } => {
                 if nonce != disk.nonce || disk.started || pod.process != SimProcess::Held {
                     return false;
                 }
@@ -345,7 +385,12 @@ impl Sim {
                     "quarantine of a member that etcd lists\n{}",
                     self.log.join("\n")
                 );
-                *disk = Disk { nonce: medium_nonce, identity: None, applied: 0, started: false };
+                *disk = Disk {
+                    nonce: medium_nonce,
+                    identity: None,
+                    applied: 0,
+                    started: false,
+                };
                 pod.process = SimProcess::Held;
             }
         }
@@ -369,11 +414,21 @@ impl Sim {
     pub(crate) fn lose_disk(&mut self, name: &str) {
         let nonce = self.fresh_name("nonce");
         let member = self.member(name);
-        member.disk = Some(Disk { nonce, identity: None, applied: 0, started: false });
+        member.disk = Some(Disk {
+            nonce,
+            identity: None,
+            applied: 0,
+            started: false,
+        });
         if let Some(pod) = &mut member.pod {
             pod.process = SimProcess::Held;
         }
         self.log.push(format!("  !! disk of {name} is emptied"));
+    }
+
+    /// A fault shows: who runs is looked at again.
+    pub(crate) fn refresh(&mut self) {
+        self.refresh_running();
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
@@ -400,7 +455,12 @@ impl Sim {
                 )
             })
             .collect();
-        format!("record {:?}\nlist {:?}\n{}", self.record, self.etcd.list, members.join("\n"))
+        format!(
+            "record {:?}\nlist {:?}\n{}",
+            self.record,
+            self.etcd.list,
+            members.join("\n")
+        )
     }
 
     pub(crate) fn plan_now(&self) -> Plan {

@@ -16,15 +16,25 @@ const DEADLINE: std::time::Duration = std::time::Duration::from_secs(2);
 
 impl Executor<'_> {
     async fn admin(&self, step: &Step, via: &str) -> Result<Admin, PassError> {
-        let url = self.facts.members.iter().find(|member| member.name == via).and_then(observe::client_url);
-        let Some(url) = url else { return Err(PassError::stale(step, format!("{via} has no address"))) };
+        let url = self
+            .facts
+            .members
+            .iter()
+            .find(|member| member.name == via)
+            .and_then(observe::client_url);
+        let Some(url) = url else {
+            return Err(PassError::stale(step, format!("{via} has no address")));
+        };
         Ok(Admin::new(&url, &Access::Plain, DEADLINE).await?)
     }
 
     fn answered<T>(&self, answer: Result<T, EtcdError>) -> Result<(), PassError> {
         let refusal = match &answer {
             Ok(_) => None,
-            Err(error) => error.refusal().map(|_| Refusal { at: self.now(), message: error.to_string() }),
+            Err(error) => error.refusal().map(|_| Refusal {
+                at: self.now(),
+                message: error.to_string(),
+            }),
         };
         self.with_memory(|memory| memory.refusal = refusal);
         answer.map(drop).map_err(PassError::from)

@@ -9,7 +9,7 @@ use super::{
         api::{FIELD_MANAGER, call},
         error::{PassError, is_not_found},
     },
-    Executor,
+    Effect, Executor,
 };
 use crate::{
     pki,
@@ -21,7 +21,7 @@ use crate::{
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_hours(1);
 
 impl Executor<'_> {
-    pub(super) async fn ensure_identity(&self, step: &Step, name: &str) -> Result<(), PassError> {
+    pub(super) async fn ensure_identity(&self, step: &Step, name: &str) -> Result<Effect, PassError> {
         let member = self.member(step, name)?;
         let uid = member.metadata.uid.clone().unwrap_or_default();
         let secret_name = resources::agent_secret_name(name);
@@ -34,15 +34,29 @@ impl Executor<'_> {
             Err(error) => return Err(error),
         };
         let wanted = || -> Result<_, PassError> {
-            Ok(resources::agent_secret(&member, pki::agent_secret(&bundle, name, cluster_uid, now)?))
+            Ok(resources::agent_secret(
+                &member,
+                pki::agent_secret(&bundle, name, cluster_uid, now)?,
+            ))
         };
-        match live {
+        let effect = match live {
             None => {
-                let params = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
-                call("creating the Secret of an agent", self.apis.secrets.create(&params, &wanted()?)).await?;
+                let params = PostParams {
+                    field_manager: Some(FIELD_MANAGER.into()),
+                    ..PostParams::default()
+                };
+                call(
+                    "creating the Secret of an agent",
+                    self.apis.secrets.create(&params, &wanted()?),
+                )
+                .await?;
+                Effect::Changed
             }
             Some(live) if resources::ownership(&live.metadata, &uid) != Ownership::Ours => {
-                return Err(PassError::stale(step, format!("Secret {secret_name} belongs to somebody else: delete it")));
+                return Err(PassError::stale(
+                    step,
+                    format!("Secret {secret_name} belongs to somebody else: delete it"),
+                ));
             }
             Some(live) if pki::needs_renewal(&live.metadata, &bundle, name, cluster_uid, now).is_some() => {
                 let wanted = wanted()?;
@@ -50,17 +64,21 @@ impl Executor<'_> {
                     "metadata": {"uid": live.metadata.uid, "annotations": wanted.metadata.annotations},
                     "data": wanted.data,
                 });
-                let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+                let params = PatchParams {
+                    field_manager: Some(FIELD_MANAGER.into()),
+                    ..PatchParams::default()
+                };
                 call(
                     "replacing the Secret of an agent",
                     self.apis.secrets.patch(&secret_name, &params, &Patch::Merge(patch)),
                 )
                 .await?;
+                Effect::Changed
             }
-            Some(_) => {}
-        }
+            Some(_) => Effect::AsItWas,
+        };
         let fingerprint = bundle.fingerprint();
         self.with_memory(|memory| memory.identities.insert(uid, (fingerprint, now + LOOK_AGAIN)));
-        Ok(())
+        Ok(effect)
     }
 }

@@ -29,7 +29,11 @@ impl Executor<'_> {
         let cluster = self.cluster();
         let uid = cluster.uid().unwrap_or_default();
         let selector = format!("{}={}", crds::labels::CLUSTER, self.key.name);
-        let live = call("listing members", self.apis.members.list(&ListParams::default().labels(&selector))).await?;
+        let live = call(
+            "listing members",
+            self.apis.members.list(&ListParams::default().labels(&selector)),
+        )
+        .await?;
         let ours: BTreeSet<String> = live
             .items
             .iter()
@@ -42,18 +46,28 @@ impl Executor<'_> {
             }
             return Err(PassError::stale(step, "other members exist than were known"));
         }
-        let name = ClusterName::new(self.key.name.clone()).map_err(|error| PassError::stale(step, error.to_string()))?;
+        let name =
+            ClusterName::new(self.key.name.clone()).map_err(|error| PassError::stale(step, error.to_string()))?;
         let status = cluster.status.clone().unwrap_or_default();
         let (Some(observed), Some(token)) = (&status.observed, &status.cluster_token) else {
             return Err(PassError::stale(step, "no target is recorded"));
         };
-        let target = MemberTarget { cluster: &cluster, name: &name, observed, token, bootstrap: false, initial_cluster: "" };
+        let target = MemberTarget {
+            cluster: &cluster,
+            name: &name,
+            observed,
+            token,
+            bootstrap: false,
+            initial_cluster: "",
+        };
         let object = resources::member(&target);
-        let params = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
-        let made = try_join_all(
-            (0..count).map(|_| call("creating a member", self.apis.members.create(&params, &object))),
-        )
-        .await?;
+        let params = PostParams {
+            field_manager: Some(FIELD_MANAGER.into()),
+            ..PostParams::default()
+        };
+        let made =
+            try_join_all((0..count).map(|_| call("creating a member", self.apis.members.create(&params, &object))))
+                .await?;
         for member in made {
             self.took_member(member);
         }
@@ -74,7 +88,11 @@ impl Executor<'_> {
             "metadata": {"uid": member.metadata.uid, "resourceVersion": member.metadata.resource_version},
             "spec": spec,
         });
-        let object = call("changing a member", self.apis.members.patch(name, &params(), &Patch::Merge(patch))).await?;
+        let object = call(
+            "changing a member",
+            self.apis.members.patch(name, &params(), &Patch::Merge(patch)),
+        )
+        .await?;
         self.took_member(object);
         Ok(())
     }
@@ -93,7 +111,10 @@ impl Executor<'_> {
     }
 
     pub(super) async fn release_member(&self, name: &str, uid: &str) -> Result<(), PassError> {
-        let step = Step::ReleaseMember { member: name.into(), uid: uid.into() };
+        let step = Step::ReleaseMember {
+            member: name.into(),
+            uid: uid.into(),
+        };
         let member = self.member(&step, name)?;
         match release(&self.apis, &member).await {
             Ok(()) => Ok(()),
@@ -104,24 +125,37 @@ impl Executor<'_> {
 
 /// Takes our finalizer off a member.
 pub(in crate::controllers) async fn release(apis: &super::Apis, member: &crds::EtcdMember) -> Result<(), PassError> {
-    let left: Vec<&String> =
-        member.finalizers().iter().filter(|finalizer| *finalizer != annotations::MEMBER_FINALIZER).collect();
+    let left: Vec<&String> = member
+        .finalizers()
+        .iter()
+        .filter(|finalizer| *finalizer != annotations::MEMBER_FINALIZER)
+        .collect();
     let patch = json!({"metadata": {
         "uid": member.metadata.uid,
         "resourceVersion": member.metadata.resource_version,
         "finalizers": left,
     }});
-    call("releasing a member", apis.members.patch(&member.name_any(), &params(), &Patch::Merge(patch))).await?;
+    call(
+        "releasing a member",
+        apis.members.patch(&member.name_any(), &params(), &Patch::Merge(patch)),
+    )
+    .await?;
     Ok(())
 }
 
 fn params() -> PatchParams {
-    PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() }
+    PatchParams {
+        field_manager: Some(FIELD_MANAGER.into()),
+        ..PatchParams::default()
+    }
 }
 
 pub(super) fn with_uid(uid: &str) -> DeleteParams {
     DeleteParams {
-        preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+        preconditions: Some(Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: None,
+        }),
         ..DeleteParams::default()
     }
 }

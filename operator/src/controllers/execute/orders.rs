@@ -31,7 +31,11 @@ impl Executor<'_> {
             order: Some(message(order)),
         };
         links::direct(self.world, &self.key.namespace, name, directive).await?;
-        let sent = Sent { number, order: order.clone(), at: self.now() };
+        let sent = Sent {
+            number,
+            order: order.clone(),
+            at: self.now(),
+        };
         self.with_memory(|memory| memory.sent.insert(uid, sent));
         Ok(())
     }
@@ -48,30 +52,52 @@ fn incarnation(order: &Order) -> u64 {
 
 fn message(order: &Order) -> directive::Order {
     match order {
-        Order::Seed { token, member_id, cluster_id, options, .. } => directive::Order::Seed(agent::Seed {
+        Order::Seed {
+            token,
+            member_id,
+            cluster_id,
+            options,
+            ..
+        } => directive::Order::Seed(agent::Seed {
             token: token.clone(),
             member_id: member_id.0,
             cluster_id: cluster_id.0,
             options: Some(etcd_options(options)),
         }),
-        Order::Join { token, member_id, cluster_id, members, options, .. } => directive::Order::Join(agent::Join {
+        Order::Join {
+            token,
+            member_id,
+            cluster_id,
+            members,
+            options,
+            ..
+        } => directive::Order::Join(agent::Join {
             token: token.clone(),
             member_id: member_id.0,
             cluster_id: cluster_id.0,
             members: members
                 .iter()
-                .map(|peer| agent::Peer { name: peer.name.clone(), id: peer.id.0, peer_urls: peer.peer_urls.clone() })
+                .map(|peer| agent::Peer {
+                    name: peer.name.clone(),
+                    id: peer.id.0,
+                    peer_urls: peer.peer_urls.clone(),
+                })
                 .collect(),
             options: Some(etcd_options(options)),
         }),
-        Order::Resume { token, member_id, cluster_id, .. } => directive::Order::Resume(agent::Resume {
+        Order::Resume {
+            token,
+            member_id,
+            cluster_id,
+            ..
+        } => directive::Order::Resume(agent::Resume {
             member_id: member_id.0,
             cluster_id: cluster_id.0,
             token: token.clone(),
         }),
-        Order::Quarantine { removed, .. } => {
-            directive::Order::Quarantine(agent::Quarantine { removed_member_id: removed.0 })
-        }
+        Order::Quarantine { removed, .. } => directive::Order::Quarantine(agent::Quarantine {
+            removed_member_id: removed.0,
+        }),
     }
 }
 

@@ -27,8 +27,15 @@ impl Executor<'_> {
 
     pub(super) async fn create_claim(&self, step: &Step, name: &str) -> Result<(), PassError> {
         let member = self.member(step, name)?;
-        let Some(claim) = resources::claim(&member) else { return Ok(()) };
-        let object = match call("creating a PersistentVolumeClaim", self.apis.claims.create(&post(), &claim)).await {
+        let Some(claim) = resources::claim(&member) else {
+            return Ok(());
+        };
+        let object = match call(
+            "creating a PersistentVolumeClaim",
+            self.apis.claims.create(&post(), &claim),
+        )
+        .await
+        {
             Ok(object) => object,
             Err(error) => return Err(taken(step, error)),
         };
@@ -69,19 +76,27 @@ impl Executor<'_> {
             "metadata": {"uid": uid},
             "spec": {"containers": [{"name": ETCD_CONTAINER, "image": image}]},
         });
-        self.patch_pod("changing the image of a Pod", name, Patch::Strategic(patch)).await
+        self.patch_pod("changing the image of a Pod", name, Patch::Strategic(patch))
+            .await
     }
 
     pub(super) async fn label_pod(&self, name: &str, uid: &str, voter: bool) -> Result<(), PassError> {
         let mut labels = serde_json::Map::new();
-        let value = if voter { Value::from(crds::labels::ROLE_VOTER) } else { Value::Null };
+        let value = if voter {
+            Value::from(crds::labels::ROLE_VOTER)
+        } else {
+            Value::Null
+        };
         labels.insert(crds::labels::ROLE.to_owned(), value);
         let patch = json!({"metadata": {"uid": uid, "labels": labels}});
         self.patch_pod("labelling a Pod", name, Patch::Merge(patch)).await
     }
 
     async fn patch_pod(&self, act: &'static str, name: &str, patch: Patch<Value>) -> Result<(), PassError> {
-        let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.into()),
+            ..PatchParams::default()
+        };
         match call(act, self.apis.pods.patch(name, &params, &patch)).await {
             Ok(object) => {
                 if let Some(item) = cache::pod(&object) {
@@ -95,13 +110,18 @@ impl Executor<'_> {
 }
 
 fn post() -> PostParams {
-    PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() }
+    PostParams {
+        field_manager: Some(FIELD_MANAGER.into()),
+        ..PostParams::default()
+    }
 }
 
 /// The name is taken: whose object it is comes with the watch.
 fn taken(step: &Step, error: PassError) -> PassError {
     match error {
-        PassError::Kube { source, .. } if is_conflict(&source) => PassError::stale(step, "an object of that name exists"),
+        PassError::Kube { source, .. } if is_conflict(&source) => {
+            PassError::stale(step, "an object of that name exists")
+        }
         other => other,
     }
 }

@@ -37,11 +37,13 @@ impl Executor<'_> {
     }
 
     pub(super) async fn new_incarnation(&self, token: &str, incarnation: u64) -> Result<(), PassError> {
-        self.cluster_record(json!({"clusterToken": token, "incarnation": incarnation, "seed": null})).await
+        self.cluster_record(json!({"clusterToken": token, "incarnation": incarnation, "seed": null}))
+            .await
     }
 
     pub(super) async fn record_seed(&self, seed: &Seed) -> Result<(), PassError> {
-        self.cluster_record(json!({"seed": {"member": seed.member, "nonce": seed.nonce}})).await
+        self.cluster_record(json!({"seed": {"member": seed.member, "nonce": seed.nonce}}))
+            .await
     }
 
     pub(super) async fn record_cluster_id(&self, id: Id) -> Result<(), PassError> {
@@ -53,7 +55,9 @@ impl Executor<'_> {
         let patch = locked(&cluster.metadata, &status);
         let object = call(
             "recording a decision in the cluster's status",
-            self.apis.clusters.patch_status(&cluster.name_any(), &params(), &Patch::Merge(patch)),
+            self.apis
+                .clusters
+                .patch_status(&cluster.name_any(), &params(), &Patch::Merge(patch)),
         )
         .await?;
         self.took_cluster(object);
@@ -61,15 +65,24 @@ impl Executor<'_> {
     }
 
     pub(super) async fn bind(&self, name: &str, binding: Option<&Binding>, directive: u64) -> Result<(), PassError> {
-        let step = crate::plan::step::Step::Bind { member: name.into(), binding: binding.cloned(), directive };
+        let step = crate::plan::step::Step::Bind {
+            member: name.into(),
+            binding: binding.cloned(),
+            directive,
+        };
         let member = self.member(&step, name)?;
         let mut status = json!({"directive": directive});
         if let (Some(binding), Value::Object(fields)) = (binding, &mut status) {
-            fields.insert("binding".into(), json!({"memberID": binding.id.to_string(), "nonce": binding.nonce}));
+            fields.insert(
+                "binding".into(),
+                json!({"memberID": binding.id.to_string(), "nonce": binding.nonce}),
+            );
         }
         let object = call(
             "recording a decision in a member's status",
-            self.apis.members.patch_status(name, &params(), &Patch::Merge(locked(&member.metadata, &status))),
+            self.apis
+                .members
+                .patch_status(name, &params(), &Patch::Merge(locked(&member.metadata, &status))),
         )
         .await?;
         self.took_member(object);
@@ -78,7 +91,10 @@ impl Executor<'_> {
 }
 
 fn params() -> PatchParams {
-    PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() }
+    PatchParams {
+        field_manager: Some(FIELD_MANAGER.into()),
+        ..PatchParams::default()
+    }
 }
 
 /// Refused by the API server when the object has changed since it was read.
