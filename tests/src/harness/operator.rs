@@ -124,6 +124,15 @@ impl<'a> Operator<'a> {
         Ok(())
     }
 
+    /// A page of one of its Pods.
+    pub async fn get(&self, pod: &Pod, port: u16, path: &str) -> Result<String> {
+        let name = pod.name_any();
+        let uri = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}:{port}/proxy{path}");
+        let request = http::Request::get(uri).body(Vec::new())?;
+        let answer = self.stage.client.request_text(request).await;
+        answer.with_context(|| format!("{path} of {name}"))
+    }
+
     /// What all of its Pods have logged since then.
     pub async fn logs_since(&self, since: Timestamp) -> Result<String> {
         self.logs(&LogParams {

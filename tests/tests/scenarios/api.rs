@@ -72,6 +72,55 @@ fn printer_columns_say_whether_it_is_well_and_if_not_why() -> Outcome {
 }
 
 #[test]
+fn kubectl_scale_changes_the_number_of_members_and_formation_is_told_by_events() -> Outcome {
+    scenario("scale", async |world| {
+        let cluster = world.create("c", &spec::memory(1)).await?;
+        cluster.settled(1).await?;
+        let namespace = &world.namespace;
+        world
+            .stage
+            .kubectl(&["-n", namespace, "scale", "etcdcluster/c", "--replicas=3"])?;
+        cluster.settled(3).await?;
+        let told = until("events tell of it", FORMATION, async || {
+            let events = world.stage.kubectl(&[
+                "-n",
+                namespace,
+                "get",
+                "events.events.k8s.io",
+                "--field-selector=regarding.kind=EtcdCluster",
+                "-o",
+                "custom-columns=REASON:.reason,NOTE:.note",
+                "--no-headers",
+            ])?;
+            for reason in ["ClusterFormed", "LearnerAdded", "QuorumHealthy"] {
+                ensure!(events.contains(reason), "no event {reason}: {events}");
+            }
+            Ok(events)
+        })
+        .await?;
+        let formed = told.lines().filter(|line| line.starts_with("ClusterFormed")).count();
+        ensure!(formed == 1, "the same is told {formed} times: {told}");
+        Ok(())
+    })
+}
+
+#[test]
+fn the_operators_pages_are_where_they_are_expected() -> Outcome {
+    scenario("operator-http", async |world| {
+        let operator = world.stage.operator();
+        for pod in operator.pods().await? {
+            operator.get(&pod, 8081, "/healthz").await?;
+            operator.get(&pod, 8081, "/readyz").await?;
+            let metrics = operator.get(&pod, 8080, "/metrics").await?;
+            let parsed = openmetrics_parser::openmetrics::parse_openmetrics(&metrics)
+                .map_err(|error| anyhow::anyhow!("{error}: {metrics}"))?;
+            ensure!(!parsed.families.is_empty(), "no metrics: {metrics}");
+        }
+        Ok(())
+    })
+}
+
+#[test]
 fn what_is_not_acted_on_yet_is_said() -> Outcome {
     scenario("not-yet", async |world| {
         let later = json!({ "recovery": { "quorumLoss": "Automatic" }, "rollout": { "paused": true } });

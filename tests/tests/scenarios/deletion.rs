@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, ensure};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use kube::{
     Api, ResourceExt,

@@ -66,6 +66,41 @@ fn d16_d17_a_memory_member_keeps_its_data_with_its_pod_and_is_refilled_without_i
 }
 
 #[test]
+fn d04_an_etcd_that_is_killed_under_load_starts_by_itself_and_nothing_is_replaced() -> Outcome {
+    scenario("d04", async |world| {
+        let cluster = world.create("c", &spec::disk(3)).await?;
+        cluster.settled(3).await?;
+        let before = cluster.listed().await?;
+        let writer = cluster.writer().await?;
+        for member in cluster.member_names().await? {
+            for _ in 0..2 {
+                let killed = cluster.etcd_process(&member).await?;
+                killed.kill()?;
+                until("another process of it serves", FORMATION, async || {
+                    ensure!(cluster.etcd_process(&member).await? != killed, "the old one");
+                    let status = cluster.etcd_at(&member).await?.status().await?;
+                    ensure!(status.leader() != 0, "it knows no leader");
+                    Ok(())
+                })
+                .await?;
+            }
+        }
+        let written = writer.stop().await?;
+        cluster.settled(3).await?;
+        ensure!(cluster.listed().await? == before, "the member list changed");
+        for member in cluster.member_names().await? {
+            written.is_in(&mut cluster.etcd_at(&member).await?).await?;
+        }
+        println!(
+            "{} writes acknowledged, longest gap {:?}",
+            written.acknowledged.len(),
+            written.longest_gap
+        );
+        Ok(())
+    })
+}
+
+#[test]
 fn quorum_lost_with_two_memory_pods_is_said_at_once_and_nothing_is_rebuilt() -> Outcome {
     scenario("quorum", async |world| {
         let cluster = world.create("c", &spec::memory(3)).await?;

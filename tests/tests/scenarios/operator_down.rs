@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, ensure};
 use kube::ResourceExt;
 use serde_json::json;
 use tests::harness::{FORMATION, Outcome, Process, scenario, spec, until};

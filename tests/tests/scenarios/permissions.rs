@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, ensure};
 use k8s_openapi::{
     api::rbac::v1::{ClusterRole, PolicyRule},
     jiff::Timestamp,
