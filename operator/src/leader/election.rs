@@ -7,7 +7,7 @@ use std::{
 
 use jiff::Timestamp;
 use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use kube::{Api, Client, api::PostParams};
+use kube::{Api, Client, api::PostParams, core::Status};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 
@@ -129,15 +129,27 @@ impl Election {
 
     /// One look, and one write when it is, or can be, our turn. True: it is.
     async fn attempt(&mut self) -> Result<bool, String> {
-        match timeout(ANSWER, self.exchange()).await {
+        match timeout(ANSWER, self.settle()).await {
             Ok(Ok(ours)) => Ok(ours),
             // Another was faster.
-            Ok(Err(kube::Error::Api(status))) if status.is_conflict() || status.is_already_exists() => {
+            Ok(Err(kube::Error::Api(status))) if is_outdated(&status) => {
                 self.held = None;
                 Err(format!("written by somebody else meanwhile: {}", status.message))
             }
             Ok(Err(error)) => Err(words::of(&error)),
             Err(_) => Err(format!("no answer within {ANSWER:?}")),
+        }
+    }
+
+    /// One exchange, and another one at once when what we knew of the Lease is old: whether it is still our turn must
+    /// not stay open until the next renewal.
+    async fn settle(&mut self) -> Result<bool, kube::Error> {
+        match self.exchange().await {
+            Err(kube::Error::Api(status)) if is_outdated(&status) => {
+                self.held = None;
+                self.exchange().await
+            }
+            answer => answer,
         }
     }
 
@@ -150,6 +162,7 @@ impl Election {
         // Our turn is counted from before the write is sent: others may see it from then on.
         let asked_at = Instant::now();
         let written = match found {
+            None if self.observed.without_lease(&self.me, asked_at) == Move::Wait => return Ok(false),
             None => {
                 let metadata = ObjectMeta {
                     name: Some(LEASE.into()),
@@ -179,3 +192,12 @@ impl Election {
         Ok(true)
     }
 }
+
+/// The Lease is not what we took it for: changed, made or deleted by somebody else.
+fn is_outdated(status: &Status) -> bool {
+    status.is_conflict() || status.is_already_exists() || status.is_not_found()
+}
+
+#[cfg(test)]
+#[path = "election_tests.rs"]
+mod tests;

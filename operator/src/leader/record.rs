@@ -43,21 +43,32 @@ impl Observed {
         match spec.holder_identity.as_deref() {
             None | Some("") => Move::Take,
             Some(holder) if holder == me => Move::Renew,
-            Some(_) => {
-                let lasts = spec
-                    .lease_duration_seconds
-                    .and_then(|s| u64::try_from(s).ok())
-                    .map(Duration::from_secs);
-                let unchanged = self
-                    .since
-                    .map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
-                if unchanged > lasts.unwrap_or(TURN) {
-                    Move::Take
-                } else {
-                    Move::Wait
-                }
-            }
+            Some(_) if self.is_over(now) => Move::Take,
+            Some(_) => Move::Wait,
         }
+    }
+
+    /// There is no Lease. Whoever was seen to hold it may not know yet that it was deleted, and acts on: its turn is
+    /// waited for all the same.
+    pub(super) fn without_lease(&self, me: &str, now: Instant) -> Move {
+        match self.holder() {
+            Some(holder) if holder != me && !self.is_over(now) => Move::Wait,
+            Some(_) | None => Move::Take,
+        }
+    }
+
+    /// Has the Lease that was seen last not changed for as long as it lasts?
+    fn is_over(&self, now: Instant) -> bool {
+        let lasts = self
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.lease_duration_seconds)
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .map_or(TURN, Duration::from_secs);
+        let unchanged = self
+            .since
+            .map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        unchanged > lasts
     }
 
     /// Whose turn it is.
@@ -141,6 +152,21 @@ mod tests {
         let lease = released(taken(Lease::default(), "other", now()), now());
         assert_eq!(observed.see(&lease, "me", Instant::now()), Move::Take);
         assert_eq!(observed.holder(), None);
+    }
+
+    #[test]
+    fn u11_a_deleted_lease_does_not_end_the_turn_of_its_holder() {
+        let start = Instant::now();
+        let mut observed = Observed::default();
+        assert_eq!(observed.without_lease("me", start), Move::Take, "nobody was ever seen");
+        observed.see(&taken(Lease::default(), "other", now()), "me", start);
+        assert_eq!(observed.without_lease("me", start + Duration::from_secs(15)), Move::Wait);
+        assert_eq!(
+            observed.without_lease("me", start + Duration::from_millis(15_001)),
+            Move::Take
+        );
+        observed.see(&taken(Lease::default(), "me", now()), "me", start);
+        assert_eq!(observed.without_lease("me", start), Move::Take, "it was ours");
     }
 
     #[test]
