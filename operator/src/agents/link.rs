@@ -104,17 +104,20 @@ impl Link {
     /// Dials, follows, and dials again, until it is dropped.
     pub(super) async fn run(self: Arc<Self>) {
         let mut backoff = Backoff::new();
+        // One for all sessions: ending one must not be a way to more reports.
+        let mut bucket = Bucket::new(Instant::now());
         loop {
-            let Ended { cause, was_up } = self.session().await;
+            let began = Instant::now();
+            let Ended { cause, was_up } = self.session(&mut bucket).await;
             self.down(cause);
             if was_up {
-                backoff = Backoff::new();
+                backoff.was_up(began.elapsed());
             }
             sleep(backoff.wait(fastrand::f64())).await;
         }
     }
 
-    async fn session(&self) -> Ended {
+    async fn session(&self, bucket: &mut Bucket) -> Ended {
         let early = |cause| Ended { cause, was_up: false };
         let stream = match session::dial(&self.member, &self.target, self.authority.client_config()).await {
             Ok(stream) => stream,
@@ -129,7 +132,7 @@ impl Link {
             Err(cause) => return early(cause),
         };
         tokio::select! {
-            ended = self.follow(client) => ended,
+            ended = self.follow(client, bucket) => ended,
             closed = driver => {
                 let words = closed.err().map_or_else(|| "closed by the agent".into(), |error| describe(&error));
                 let was_up = self.is_connected();
@@ -139,7 +142,7 @@ impl Link {
         }
     }
 
-    async fn follow(&self, mut client: Client) -> Ended {
+    async fn follow(&self, mut client: Client, bucket: &mut Bucket) -> Ended {
         let early = |cause| Ended { cause, was_up: false };
         let peer = match session::hello(&mut client, &self.member, &self.target).await {
             Ok(peer) => peer,
@@ -150,7 +153,6 @@ impl Link {
             Err(cause) => return early(cause),
         };
         self.up(client, peer, first);
-        let mut bucket = Bucket::new(Instant::now());
         let cause = loop {
             if let Err(wait) = bucket.take(Instant::now()) {
                 sleep(wait).await;

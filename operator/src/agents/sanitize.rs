@@ -1,5 +1,6 @@
 //! A report is hostile input: what of it is kept, and in which shape.
 
+use prost_types::Timestamp;
 use proto::agent::{DataDirectory, Etcd, Exit, Identity, MemberRef, Process, Report};
 
 /// Characters that a text of a report may have.
@@ -8,6 +9,11 @@ const TEXT: usize = 256;
 const LINES: usize = 20;
 /// Alarms and features that one agent may list.
 const NAMES: usize = 16;
+/// The highest number of a directive that is believed. A member's status keeps it as an `int64`, and counting on from
+/// it must not run over; an agent that counts honestly never comes near it.
+const DIRECTIVE: u64 = 1 << 62;
+/// The last second of the year 9999: the API server takes no later time.
+const LAST_SECOND: i64 = 253_402_300_799;
 
 /// A text without control characters, of at most 256 characters.
 pub(super) fn text(raw: &str) -> String {
@@ -20,12 +26,18 @@ const fn is_direction(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// A time between 1970 and 9999; any other is none.
+fn time(raw: Option<Timestamp>) -> Option<Timestamp> {
+    raw.filter(|at| (0..=LAST_SECOND).contains(&at.seconds) && (0..1_000_000_000).contains(&at.nanos))
+}
+
 /// A list of bounded length of such texts.
 pub(super) fn texts(raw: Vec<String>) -> Vec<String> {
     raw.into_iter().take(NAMES).map(|one| text(&one)).collect()
 }
 
-/// The report with every text and list bounded. Destructured, so that a new field cannot slip through.
+/// The report with every text and list bounded, and no time or number that cannot be reckoned with. Destructured, so
+/// that a new field cannot slip through.
 pub(super) fn report(raw: Report) -> Report {
     let Report {
         member,
@@ -41,9 +53,9 @@ pub(super) fn report(raw: Report) -> Report {
     } = raw;
     Report {
         member: member.map(member_ref),
-        observed_at,
+        observed_at: time(observed_at),
         agent_version: text(&agent_version),
-        directive,
+        directive: directive.min(DIRECTIVE),
         data_directory: data_directory.map(directory),
         process: process.map(self::process),
         etcd: etcd.map(self::etcd),
@@ -51,6 +63,7 @@ pub(super) fn report(raw: Report) -> Report {
         waiting_for: text(&waiting_for),
         certificate: certificate.map(|mut certificate| {
             certificate.fingerprint = text(&certificate.fingerprint);
+            certificate.not_after = time(certificate.not_after);
             certificate
         }),
     }
@@ -124,7 +137,7 @@ fn process(raw: Process) -> Process {
     Process {
         state,
         pid,
-        started_at,
+        started_at: time(started_at),
         etcd_version: text(&etcd_version),
         supervisor_version: text(&supervisor_version),
         restarts,
@@ -144,7 +157,7 @@ fn process(raw: Process) -> Process {
                 signal,
                 class: text(&class),
                 last_lines,
-                at,
+                at: time(at),
             }
         }),
     }
@@ -182,6 +195,39 @@ mod tests {
         });
         let lines = process.exit.unwrap().last_lines;
         assert_eq!((lines.len(), lines.last().map(String::as_str)), (20, Some("99")));
+    }
+
+    #[test]
+    fn numbers_and_times_that_nobody_can_reckon_with_are_not_believed() {
+        let at = |seconds| {
+            Some(Timestamp {
+                seconds,
+                ..Timestamp::default()
+            })
+        };
+        for wild in [i64::MIN, -1, LAST_SECOND + 1, i64::MAX] {
+            let bounded = report(Report {
+                directive: u64::MAX,
+                process: Some(Process {
+                    started_at: at(wild),
+                    exit: Some(Exit {
+                        at: at(wild),
+                        ..Exit::default()
+                    }),
+                    ..Process::default()
+                }),
+                ..Report::default()
+            });
+            let process = bounded.process.unwrap();
+            assert_eq!((process.started_at, process.exit.unwrap().at), (None, None), "{wild}");
+            assert!(i64::try_from(bounded.directive + 1_000_000).is_ok());
+        }
+        let honest = report(Report {
+            directive: 7,
+            observed_at: at(1_800_000_000),
+            ..Report::default()
+        });
+        assert_eq!((honest.directive, honest.observed_at), (7, at(1_800_000_000)));
     }
 
     proptest! {
