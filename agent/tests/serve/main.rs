@@ -9,6 +9,7 @@
 )]
 #![allow(unreachable_pub, reason = "a test has no users")]
 
+mod budget;
 mod config;
 mod crashes;
 mod first_start;

@@ -144,6 +144,11 @@ impl Pod {
         kill(&mut self.container);
     }
 
+    /// PID of the agent.
+    pub fn agent_pid(&self) -> u32 {
+        self.agent.as_ref().expect("the agent runs").id()
+    }
+
     /// PID of etcd as the machine sees it, when one runs on this Pod's data.
     pub fn etcd_pid(&self) -> Option<u32> {
         let config = self.volume("run").join("etcd.yaml").to_string_lossy().into_owned();
