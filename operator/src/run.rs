@@ -1,7 +1,6 @@
 //! Puts the parts together, and takes them apart again.
 
 use std::{
-    pin::pin,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -15,7 +14,7 @@ use operator::{
     controllers::{self, Context},
     leader::{Election, Validity},
     metrics::{self, Metrics},
-    pki::{Authority, CA_SECRET},
+    pki::{Authority, CA_SECRET, PkiError},
     rbac, server,
     settings::{Arguments, Settings},
 };
@@ -30,6 +29,8 @@ use tracing::warn;
 const CONTROLLER: &str = "etcd-operator.cozystack.io";
 /// Between two looks at the CA's Secret: nobody waits for what they find.
 const CA_REFRESH: Duration = Duration::from_mins(10);
+/// After a failure to refresh it.
+const CA_RETRY: Duration = Duration::from_secs(15);
 /// After a failure to load the CA.
 const CA_AGAIN: Duration = Duration::from_secs(2);
 /// How long the controllers may take to end before the Lease is given back.
@@ -205,7 +206,7 @@ async fn lead(context: Context, changes: Changes, mut shutdown: watch::Receiver<
             }
         }
     }
-    let mut controllers = pin!(controllers::run(context, changes));
+    let mut controllers = Box::pin(work(context, changes, shutdown.clone()));
     let mut told_to_end = shutdown.clone();
     tokio::select! {
         // Whatever is still under way ends with the process.
@@ -231,12 +232,52 @@ async fn lead(context: Context, changes: Changes, mut shutdown: watch::Receiver<
     Ok(())
 }
 
+/// The controllers, once the CA is known to be the present one: a follower holds that of its own start, and with an
+/// old one every agent would get a certificate that the others do not trust.
+async fn work(context: Context, changes: Changes, mut shutdown: watch::Receiver<bool>) -> anyhow::Result<()> {
+    tokio::select! {
+        () = take_over_ca(&context) => controllers::run(context, changes).await,
+        _ = shutdown.wait_for(|stop| *stop) => Ok(()),
+    }
+}
+
+/// Waits for the API server, but not for a Secret to be repaired: the CA in use is as good as that of the leader before.
+async fn take_over_ca(context: &Context) {
+    let Context {
+        ca, client, settings, ..
+    } = context;
+    let mut said = String::new();
+    while let Err(error) = ca.refresh(client, &settings.namespace, Timestamp::now()).await {
+        say_once(&mut said, &error);
+        if !error.is_from_api() {
+            return;
+        }
+        sleep(CA_AGAIN).await;
+    }
+}
+
 /// Keeps the CA equal to its Secret. Never ends.
 async fn refresh_ca(ca: &Authority, client: &kube::Client, settings: &Settings) {
+    let (mut said, mut next) = (String::new(), CA_REFRESH);
     loop {
-        if let Err(error) = ca.refresh(client, &settings.namespace, Timestamp::now()).await {
-            warn!(secret = CA_SECRET, %error, "the CA of the links to agents is not refreshed, trying again later");
-        }
-        sleep(CA_REFRESH).await;
+        sleep(next).await;
+        next = match ca.refresh(client, &settings.namespace, Timestamp::now()).await {
+            Ok(()) => {
+                said.clear();
+                CA_REFRESH
+            }
+            Err(error) => {
+                say_once(&mut said, &error);
+                CA_RETRY
+            }
+        };
+    }
+}
+
+fn say_once(said: &mut String, error: &PkiError) {
+    let words = error.to_string();
+    if words != *said {
+        warn!(secret = CA_SECRET, error = %words, "the CA of the links to agents is not refreshed, trying again");
+        *said = words;
     }
 }

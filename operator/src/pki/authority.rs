@@ -1,14 +1,21 @@
 //! The CA's Secret, and what this process holds of it.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::{
+    future::Future,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Api, Client, api::PostParams};
 use rustls::ClientConfig;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 
 use super::{Bundle, CA_SECRET, PkiError, client_config};
+
+/// Longest wait for one answer of the API server.
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// The CA of the agent links, as this process holds it. [`Authority::refresh`] keeps it equal to its Secret.
 #[derive(Debug)]
@@ -101,51 +108,54 @@ async fn read_or_create(
     held: Option<&Bundle>,
 ) -> Result<Bundle, PkiError> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
-    let failed = |act| {
-        move |source| PkiError::Kube {
-            namespace: namespace.into(),
-            act,
-            source: Box::new(source),
-        }
-    };
-    if let Some(found) = secrets.get_opt(CA_SECRET).await.map_err(failed("read"))? {
+    if let Some(found) = call(namespace, "read", secrets.get_opt(CA_SECRET)).await? {
         return Bundle::from_secret(&found);
     }
     let data = match held {
         Some(bundle) => bundle.to_data(),
         None => Bundle::generate(now)?.to_data(),
     };
-    match secrets
-        .create(&PostParams::default(), &secret(namespace, data, None))
-        .await
-    {
+    let (params, first) = (PostParams::default(), secret(namespace, data, None));
+    match call(namespace, "created", secrets.create(&params, &first)).await {
         Ok(created) => Bundle::from_secret(&created),
         // The other replica was faster: its CA is the one.
-        Err(kube::Error::Api(status)) if status.is_already_exists() => {
-            let found = secrets.get(CA_SECRET).await.map_err(failed("read"))?;
-            Bundle::from_secret(&found)
+        Err(PkiError::Kube { source, .. }) if is_taken(&source) => {
+            Bundle::from_secret(&call(namespace, "read", secrets.get(CA_SECRET)).await?)
         }
-        Err(error) => Err(failed("created")(error)),
+        Err(error) => Err(error),
     }
 }
 
 /// Replaced only when nobody else has touched it since it was read.
 async fn replace(client: &Client, namespace: &str, next: Bundle) -> Result<Bundle, PkiError> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
-    let failed = |act| {
-        move |source| PkiError::Kube {
-            namespace: namespace.into(),
+    let found = call(namespace, "read", secrets.get(CA_SECRET)).await?;
+    let next = secret(namespace, next.to_data(), found.metadata.resource_version);
+    let params = PostParams::default();
+    let written = call(namespace, "replaced", secrets.replace(CA_SECRET, &params, &next)).await?;
+    Bundle::from_secret(&written)
+}
+
+/// One call, bounded in time: the client itself waits for ever on a connection that has died silently.
+async fn call<T>(
+    namespace: &str,
+    act: &'static str,
+    answer: impl Future<Output = kube::Result<T>>,
+) -> Result<T, PkiError> {
+    let namespace = namespace.to_owned();
+    match timeout(ANSWER, answer).await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(source)) => Err(PkiError::Kube {
+            namespace,
             act,
             source: Box::new(source),
-        }
-    };
-    let found = secrets.get(CA_SECRET).await.map_err(failed("read"))?;
-    let next = secret(namespace, next.to_data(), found.metadata.resource_version);
-    let written = secrets
-        .replace(CA_SECRET, &PostParams::default(), &next)
-        .await
-        .map_err(failed("replaced"))?;
-    Bundle::from_secret(&written)
+        }),
+        Err(_) => Err(PkiError::KubeSilent { namespace, act }),
+    }
+}
+
+fn is_taken(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_already_exists())
 }
 
 fn secret(
@@ -175,3 +185,7 @@ fn secret(
         ..Secret::default()
     }
 }
+
+#[cfg(test)]
+#[path = "authority_tests.rs"]
+mod tests;

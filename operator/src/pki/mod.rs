@@ -70,4 +70,23 @@ pub enum PkiError {
         /// Why.
         source: Box<kube::Error>,
     },
+    /// The API server did not answer: whether it was done is not known.
+    #[error("Secret {CA_SECRET} in namespace {namespace} cannot be {act}: no answer from the Kubernetes API in time")]
+    KubeSilent {
+        /// Namespace of the operator.
+        namespace: String,
+        /// As above.
+        act: &'static str,
+    },
+}
+
+impl PkiError {
+    /// Is it the API server that stands in the way, and not what the Secret holds?
+    #[must_use]
+    pub const fn is_from_api(&self) -> bool {
+        match self {
+            Self::Kube { .. } | Self::KubeSilent { .. } => true,
+            Self::Issue(_) | Self::Unusable(_) | Self::Tls(_) | Self::Clock(_) => false,
+        }
+    }
 }
