@@ -113,7 +113,7 @@ impl Tail {
 
     fn extend(&mut self, stream: Stream, bytes: &[u8]) {
         let open = &mut self.open[stream as usize];
-        let room = MAX_LINE_BYTES - open.len();
+        let room = MAX_LINE_BYTES.saturating_sub(open.len());
         open.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
