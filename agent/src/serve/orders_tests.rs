@@ -55,7 +55,10 @@ fn a_first_start_carries_its_identity_and_clears_what_an_earlier_try_left() {
     let orders = |directory: Directory| {
         start_once(&directory, &nonce(), start, "uid", "c-a", "name: c-a".to_owned()).expect("orders")
     };
-    assert_eq!(kinds(&orders(directory(true, false))), ["delete unless born", "start Once 4"]);
+    assert_eq!(
+        kinds(&orders(directory(true, false))),
+        ["delete unless born", "start Once 4"]
+    );
     let fresh = orders(directory(false, false));
     assert_eq!(kinds(&fresh), ["start Once 4"]);
     let Some(Order::Start(start)) = fresh.last() else {

@@ -50,9 +50,11 @@ impl Folder {
 
     /// What a start is judged by.
     pub fn ground(&self) -> io::Result<Ground> {
+        let (folder, wal) = (self.wal(), wal::is_born(&self.wal())?);
         Ok(Ground {
             fenced: self.exists(name::FENCE)?,
-            wal: wal::is_born(&self.wal())?,
+            wal,
+            rest: !wal && at(&folder, fs::exists(&folder))?,
             identity: self.exists(name::IDENTITY)?,
             started: self.exists(name::STARTED)?,
             used: self.used()?,

@@ -39,6 +39,7 @@ fn each_fact_is_seen_once_it_is_there() {
     let all = Ground {
         fenced: true,
         wal: true,
+        rest: false,
         identity: true,
         started: true,
         used: 7,
@@ -58,7 +59,7 @@ fn d25_a_wal_in_which_nothing_was_saved_is_neither_a_wal_nor_a_start() {
     fs::write(first, [&ids[..], &[0; 4096]].concat()).unwrap();
     assert!(!folder.note_started().unwrap());
     let ground = folder.ground().unwrap();
-    assert!(!ground.started && !ground.wal);
+    assert!(!ground.started && !ground.wal && ground.rest);
 }
 
 #[test]

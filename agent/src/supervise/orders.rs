@@ -4,7 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use proto::supervisor::{Done, LogLines, RemoveTree, Start, Stop, ToSupervisor, start, to_agent, to_supervisor::Message};
+use proto::supervisor::{
+    Done, LogLines, RemoveTree, Start, Stop, ToSupervisor, start, to_agent, to_supervisor::Message,
+};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -164,7 +166,11 @@ impl Supervisor {
     fn remove_tree(&self, remove: &RemoveTree) -> Result<(), String> {
         let ground = self.folder.ground();
         // What the agent saw may be old: an order may have waited for a slow disk, and etcd may have run since.
-        if remove.unborn_only && ground.map_err(|error| format!("cannot judge the data directory: {error}"))?.wal {
+        if remove.unborn_only
+            && ground
+                .map_err(|error| format!("cannot judge the data directory: {error}"))?
+                .wal
+        {
             return Err("etcd has saved data there; look at the directory again".to_owned());
         }
         self.say("info", "data directory deleted", &json!(remove.reason));
@@ -172,7 +178,7 @@ impl Supervisor {
     }
 
     async fn upgrade(&mut self, request: u64, binary: &Path) {
-        if let Err(error) = self.may_upgrade(binary) {
+        if let Err(error) = self.may_upgrade(binary).await {
             return self.done(request, Err(error));
         }
         // The connection ends with this program, so the answer goes first. That it worked, the next `Hello` tells.
@@ -192,7 +198,7 @@ impl Supervisor {
         self.say("error", "supervisor not replaced", &json!(error.to_string()));
     }
 
-    fn may_upgrade(&self, binary: &Path) -> Result<(), String> {
+    async fn may_upgrade(&self, binary: &Path) -> Result<(), String> {
         match self.phase {
             Phase::Stopping { .. } => return Err("etcd is stopping; ask again when it has ended".to_owned()),
             Phase::Waiting | Phase::Running | Phase::BackingOff(_) => {}
@@ -200,7 +206,7 @@ impl Supervisor {
         if !binary.is_absolute() {
             return Err(format!("{} is no absolute path", binary.display()));
         }
-        handover::try_binary(binary).map_err(|error| error.to_string())
+        handover::try_binary(binary).await.map_err(|error| error.to_string())
     }
 
     fn while_stopped(&self) -> Result<(), String> {

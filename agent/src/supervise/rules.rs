@@ -12,6 +12,8 @@ pub struct Ground {
     pub fenced: bool,
     /// A WAL is there in which something was saved.
     pub wal: bool,
+    /// A WAL is there in which nothing was saved: what a first start that was killed has left.
+    pub rest: bool,
     /// An identity is recorded.
     pub identity: bool,
     /// etcd has once saved something in its WAL here.
@@ -69,6 +71,14 @@ pub enum Refusal {
         /// The order that was sent.
         order: u64,
     },
+    /// etcd would come up on such a WAL without voters, and wait for ever.
+    #[error(
+        "an earlier start has left a WAL in which nothing was saved; clear the directory and send order {order} again"
+    )]
+    Rest {
+        /// The order that was sent.
+        order: u64,
+    },
     /// The data that were here are gone; an order meant for this directory must not be carried out on an empty one.
     #[error("etcd had started here and its data are gone; clear the directory and send an order for the new one")]
     DataGone,
@@ -93,6 +103,7 @@ pub fn may_start(kind: Kind, with_identity: bool, ground: Ground) -> Result<(), 
         }
         Kind::Once { order, first: true } if ground.wal => return Err(Refusal::Born { order }),
         Kind::Once { .. } if ground.started && !ground.wal => return Err(Refusal::DataGone),
+        Kind::Once { order, first: true } if ground.rest => return Err(Refusal::Rest { order }),
         Kind::Once { .. } | Kind::Repeatable => {}
     }
     if with_identity || ground.identity {
@@ -208,6 +219,7 @@ mod tests {
     const BORN: Ground = Ground {
         fenced: false,
         wal: true,
+        rest: false,
         identity: true,
         started: true,
         used: 4,
@@ -215,6 +227,7 @@ mod tests {
     const UNBORN: Ground = Ground {
         fenced: false,
         wal: false,
+        rest: false,
         identity: true,
         started: false,
         used: 4,
@@ -222,6 +235,7 @@ mod tests {
     const EMPTY: Ground = Ground {
         fenced: false,
         wal: false,
+        rest: false,
         identity: false,
         started: false,
         used: 0,
@@ -236,6 +250,13 @@ mod tests {
             (0, true, EMPTY, Err(Refusal::NoNumber)),
             // The same order again after a crash before etcd wrote its WAL.
             (4, false, UNBORN, Ok(())),
+            // After a crash before anything was saved in it.
+            (
+                4,
+                false,
+                Ground { rest: true, ..UNBORN },
+                Err(Refusal::Rest { order: 4 }),
+            ),
             // After it had written it.
             (4, true, BORN, Err(Refusal::Used { order: 4 })),
             // After its data were lost.
@@ -309,8 +330,14 @@ mod tests {
             once_key("{\n  \"force-new-cluster\": true\n}"),
             Some("force-new-cluster")
         );
-        assert_eq!(once_key("{name: a, 'force-new-cluster' : true}"), Some("force-new-cluster"));
-        assert_eq!(once_key("name: \"my-force-new-cluster-0\"\nmy-initial-cluster-state: x\n"), None);
+        assert_eq!(
+            once_key("{name: a, 'force-new-cluster' : true}"),
+            Some("force-new-cluster")
+        );
+        assert_eq!(
+            once_key("name: \"my-force-new-cluster-0\"\nmy-initial-cluster-state: x\n"),
+            None
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 mod data;
 mod ends;
+mod guards;
 mod harness;
 mod memory;
 mod pid1;
