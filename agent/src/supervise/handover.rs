@@ -12,7 +12,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -21,6 +22,7 @@ use rustix::net::{
     SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
 
 use super::state::Known;
 
@@ -39,20 +41,53 @@ pub struct Handover {
     pub pending: [Vec<u8>; 2],
 }
 
-/// Can this binary run here? A broken one would take etcd with it, as PID 1 ends.
-pub fn try_binary(binary: &Path) -> io::Result<()> {
-    let output = Command::new(binary)
+/// A binary that does not tell its version in this time is not taken.
+const TRY_TIME: Duration = Duration::from_secs(5);
+/// How often it is looked whether it has.
+const TRY_LOOK: Duration = Duration::from_millis(5);
+
+/// Can this binary run here? A broken one would take etcd with it, as PID 1 ends. Never blocks: etcd's output is read
+/// on meanwhile. The caller must not collect ends of processes before it is done.
+pub async fn try_binary(binary: &Path) -> io::Result<()> {
+    let mut child = Command::new(binary)
         .arg("--version")
-        .output()
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
         .map_err(|error| named(binary, &error))?;
-    if output.status.success() && output.stdout.starts_with(b"etcd-agent ") {
+    let deadline = Instant::now() + TRY_TIME;
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break status,
+            None if Instant::now() < deadline => sleep(TRY_LOOK).await,
+            None => {
+                child.kill()?;
+                child.wait()?;
+                return Err(named(
+                    binary,
+                    &format!("does not tell its --version within {TRY_TIME:?}"),
+                ));
+            }
+        }
+    };
+    // It has ended, and a version fits the pipe; what it may have left behind could keep the pipe open.
+    let mut told = [0; NAME.len()];
+    let is_ours = status.success()
+        && child
+            .stdout
+            .is_some_and(|mut stdout| stdout.read_exact(&mut told).is_ok() && told == *NAME);
+    if is_ours {
         return Ok(());
     }
     Err(named(
         binary,
-        &format!("is not an etcd-agent that runs here (--version: {})", output.status),
+        &format!("is not an etcd-agent that runs here (--version: {status})"),
     ))
 }
+
+/// How the answer to `--version` begins.
+const NAME: &[u8; 11] = b"etcd-agent ";
 
 /// Becomes `binary`. Returns only when that has failed, and then nothing has changed.
 #[must_use]

@@ -36,6 +36,7 @@ struct Line {
 
 /// The last lines, and those that may tell why etcd has ended.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Tail {
     lines: VecDeque<Line>,
     telling: VecDeque<Line>,

@@ -10,7 +10,7 @@ use proto::supervisor::process_state::Phase;
 use proto::supervisor::to_supervisor::Message;
 use rustix::process::Signal;
 
-use crate::harness::{Agent, Pod, etcd, kill, until};
+use crate::harness::{Agent, Pod, children, etcd, kill, until};
 
 /// The same program as another file, put there as a newer image does it.
 fn newer(pod: &Pod) -> PathBuf {
@@ -154,6 +154,33 @@ async fn a_binary_that_does_not_run_here_is_refused_and_etcd_runs_on() {
             .unwrap_err();
     }
     assert_eq!((agent.state.pid, agent.state.phase()), (pid, Phase::Running));
+}
+
+#[tokio::test]
+async fn a_binary_that_hangs_is_given_up_and_etcd_can_write_meanwhile() {
+    // More than a pipe holds.
+    let mut pod = Pod::with_script(
+        "while [ ! -e \"$data/go\" ]; do sleep 0.05; done; i=0; \
+         while [ $i -lt 20000 ]; do echo \"line $i\"; i=$((i+1)); done; touch \"$data/written\"; exec sleep 600",
+    );
+    pod.supervise();
+    let mut agent = pod.agent().await;
+    agent.start_once(1, "x: y").await.unwrap();
+    let hanging = pod.path("hanging");
+    fs::write(&hanging, "#!/bin/sh\nexec sleep 600\n").unwrap();
+    fs::set_permissions(&hanging, fs::Permissions::from_mode(0o755)).unwrap();
+    let binary = hanging.to_str().unwrap().to_owned();
+    let (data, supervisor) = (pod.data(), pod.supervisor_pid());
+    let meanwhile = async {
+        until("the binary is tried", || children(supervisor).len() == 2).await;
+        fs::write(data.join("go"), "").unwrap();
+        until("etcd has written", || data.join("written").exists()).await;
+        assert_eq!(children(supervisor).len(), 2, "the binary was still tried then");
+    };
+    let (refused, ()) = tokio::join!(agent.ask(Message::Upgrade(Upgrade { binary })), meanwhile);
+    assert!(refused.unwrap_err().contains("--version within"));
+    assert_eq!(children(supervisor).len(), 1, "it is killed and reaped");
+    assert_eq!(agent.state.phase(), Phase::Running);
 }
 
 #[tokio::test]
