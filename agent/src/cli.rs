@@ -93,8 +93,37 @@ pub fn run(cli: Cli) -> ExitCode {
 
 /// One thread: both long-running commands wait nearly always, and each thread costs memory in every Pod.
 fn on_one_thread<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?
-        .block_on(work)
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let result = runtime.block_on(work);
+    // A look at a disk that hangs never ends; whoever waited for it could be neither stopped nor started again.
+    runtime.shutdown_background();
+    result
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    #[test]
+    fn an_end_does_not_wait_for_a_disk_that_hangs() {
+        let (disk_wakes, disk) = mpsc::channel::<()>();
+        let (ended, end) = mpsc::channel();
+        std::thread::spawn(move || {
+            let result = on_one_thread(async move {
+                let (began, has_begun) = tokio::sync::oneshot::channel();
+                tokio::task::spawn_blocking(move || {
+                    began.send(()).unwrap();
+                    disk.recv()
+                });
+                has_begun.await?;
+                Ok(7)
+            });
+            ended.send(result.unwrap()).unwrap();
+        });
+        assert_eq!(end.recv_timeout(Duration::from_secs(20)), Ok(7));
+        drop(disk_wakes);
+    }
 }
