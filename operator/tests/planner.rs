@@ -285,6 +285,11 @@ fn m20_nothing_is_made_while_replicas_is_zero_from_birth() {
     let mut sim = Sim::new(0, "3.6.16", Medium::Disk);
     sim.run(20);
     assert!(sim.members.is_empty());
+    assert_eq!(
+        sim.headless,
+        operator::plan::facts::ServiceState::Stale,
+        "no Service either"
+    );
     sim.scale(3);
     sim.settle();
     assert_eq!(sim.voters(), 3);
@@ -322,4 +327,20 @@ fn two_of_three_memory_pods_lost_changes_nothing() {
         matches!(quorum, operator::plan::quorum::Quorum::Lost { .. }),
         "{quorum:?}"
     );
+}
+
+#[test]
+fn m18_a_headless_service_of_somebody_else_is_not_taken_over_and_no_member_is_made() {
+    let mut sim = Sim::new(3, "3.6.16", Medium::Disk);
+    sim.headless = operator::plan::facts::ServiceState::Foreign;
+    sim.run(20);
+    assert!(sim.members.is_empty());
+    let plan = sim.plan_now();
+    assert!(
+        plan.waits
+            .iter()
+            .any(|wait| wait.message.contains("Service c belongs to somebody else")),
+        "{plan:?}"
+    );
+    assert!(plan.again.is_some(), "nothing would tell that the name is free again");
 }

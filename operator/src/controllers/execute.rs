@@ -14,7 +14,7 @@ use kube::ResourceExt;
 use super::{
     World,
     api::{Apis, DEADLINE},
-    error::PassError,
+    error::{PassError, is_conflict},
     memory::Memory,
     mirror::ClusterKey,
     observe::Objects,
@@ -236,6 +236,18 @@ impl<'w> Executor<'w> {
             let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
             members.insert(item.name.clone(), Arc::clone(&item.value));
             self.world.cache.members.put(item);
+        }
+    }
+
+    /// A create was refused. When the name is taken, it is remembered: the one who has it may not be seen by the watches.
+    fn taken(&self, step: &Step, kind: &str, name: &str, error: PassError) -> PassError {
+        match error {
+            PassError::Kube { source, .. } if is_conflict(&source) => {
+                let now = self.now();
+                self.with_memory(|memory| memory.taken.insert(format!("{kind}/{name}"), now));
+                PassError::stale(step, format!("{kind} {name} exists already"))
+            }
+            other => other,
         }
     }
 

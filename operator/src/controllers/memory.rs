@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::plan::facts::{Refusal, Sent};
 
@@ -19,6 +19,8 @@ pub(super) struct Memory {
     pub sent: HashMap<String, Sent>,
     /// Members that a link is kept for.
     pub linked: BTreeSet<String>,
+    /// Names that somebody else has (`Kind/name`), and when that was found out.
+    pub taken: HashMap<String, Timestamp>,
     /// The last raft write made for a joiner.
     pub nudged: Option<Timestamp>,
     /// Since when no voter has proven a quorum.
@@ -38,7 +40,18 @@ const FIRST: Duration = Duration::from_millis(100);
 /// The longest.
 const LONGEST: Duration = Duration::from_secs(30);
 
+/// A taken name is tried again after this.
+const TAKEN: SignedDuration = SignedDuration::from_secs(10);
+
 impl Memory {
+    /// Is the name known to be somebody else's?
+    #[must_use]
+    pub(super) fn is_taken(&self, kind: &str, name: &str, now: Timestamp) -> bool {
+        self.taken
+            .get(&format!("{kind}/{name}"))
+            .is_some_and(|found| now.duration_since(*found) < TAKEN)
+    }
+
     /// A pass failed: how long to wait, twice as long each time.
     pub(super) fn back_off(&mut self) -> Duration {
         let wait = FIRST.saturating_mul(1 << self.failures.min(10)).min(LONGEST);

@@ -35,6 +35,8 @@ use crate::{
     validate,
 };
 
+/// Owner of an object that our watches do not see.
+const SOMEBODY: &str = "somebody else";
 /// Longest wait for etcd's member list.
 const LIST_DEADLINE: Duration = Duration::from_millis(1500);
 
@@ -86,8 +88,8 @@ pub(super) fn local(world: &World, key: &ClusterKey, objects: &Objects, memory: 
         list: Fact::Unknown {
             why: "it was not read".into(),
         },
-        services: services(&world.cache, key, cluster),
-        budget: budget(&world.cache, key, cluster),
+        services: services(&world.cache, key, cluster, memory, now),
+        budget: budget(&world.cache, key, cluster, memory, now),
         nudged: memory.nudged,
         unproven_since: memory.unproven_since,
         refusal: memory.refusal.clone(),
@@ -151,7 +153,7 @@ fn member_facts(
     now: Timestamp,
 ) -> Member {
     let member = &item.value;
-    let pod = pod_fact(&world.cache, key, item);
+    let pod = pod_fact(&world.cache, key, item, memory, now);
     let identity_ready = memory
         .identities
         .get(&item.uid)
@@ -180,7 +182,7 @@ fn member_facts(
         version: Version::parse(&member.spec.version),
         peer_url: resources::peer_url(&item.name, resources::headless_service_of(member), &key.namespace),
         identity_ready,
-        claim: claim_fact(&world.cache, key, item),
+        claim: claim_fact(&world.cache, key, item, memory, now),
         pod,
         link,
         resolvable,
@@ -214,8 +216,11 @@ fn owned_by(owners: &[OwnerReference], uid: &str) -> Ownership {
     resources::ownership(&meta, uid)
 }
 
-fn pod_fact(cache: &Cache, key: &ClusterKey, member: &Item<EtcdMember>) -> PodFact {
+fn pod_fact(cache: &Cache, key: &ClusterKey, member: &Item<EtcdMember>, memory: &Memory, now: Timestamp) -> PodFact {
     let Some(info) = cache.pods.get(key, &member.name) else {
+        if memory.is_taken("Pod", &member.name, now) {
+            return PodFact::Foreign { owner: SOMEBODY.into() };
+        }
         return PodFact::Absent;
     };
     match owned_by(&info.owners, &member.uid) {
@@ -226,8 +231,12 @@ fn pod_fact(cache: &Cache, key: &ClusterKey, member: &Item<EtcdMember>) -> PodFa
     }
 }
 
-fn claim_fact(cache: &Cache, key: &ClusterKey, member: &Item<EtcdMember>) -> Claim {
-    let Some(info) = cache.claims.get(key, &crds::names::member_claim(&member.name)) else {
+fn claim_fact(cache: &Cache, key: &ClusterKey, member: &Item<EtcdMember>, memory: &Memory, now: Timestamp) -> Claim {
+    let name = crds::names::member_claim(&member.name);
+    let Some(info) = cache.claims.get(key, &name) else {
+        if memory.is_taken("PersistentVolumeClaim", &name, now) {
+            return Claim::Foreign { owner: SOMEBODY.into() };
+        }
         return Claim::Absent;
     };
     match owned_by(&info.owners, &member.uid) {
@@ -239,7 +248,7 @@ fn claim_fact(cache: &Cache, key: &ClusterKey, member: &Item<EtcdMember>) -> Cla
     }
 }
 
-fn services(cache: &Cache, key: &ClusterKey, cluster: &EtcdCluster) -> Services {
+fn services(cache: &Cache, key: &ClusterKey, cluster: &EtcdCluster, memory: &Memory, now: Timestamp) -> Services {
     let Ok(name) = crds::names::ClusterName::new(key.name.clone()) else {
         // The name is refused before anything is made.
         return Services {
@@ -248,13 +257,13 @@ fn services(cache: &Cache, key: &ClusterKey, cluster: &EtcdCluster) -> Services 
         };
     };
     let state = |wanted: Service| {
-        let Some(live) = wanted
-            .metadata
-            .name
-            .as_deref()
-            .and_then(|name| cache.services.get(key, name))
-        else {
-            return ServiceState::Stale;
+        let name = wanted.metadata.name.as_deref().unwrap_or_default();
+        let Some(live) = cache.services.get(key, name) else {
+            return if memory.is_taken("Service", name, now) {
+                ServiceState::Foreign
+            } else {
+                ServiceState::Stale
+            };
         };
         match resources::ownership(&live.metadata, &cluster.uid().unwrap_or_default()) {
             Ownership::Foreign { .. } => ServiceState::Foreign,
@@ -268,9 +277,10 @@ fn services(cache: &Cache, key: &ClusterKey, cluster: &EtcdCluster) -> Services 
     }
 }
 
-fn budget(cache: &Cache, key: &ClusterKey, cluster: &EtcdCluster) -> Budget {
+fn budget(cache: &Cache, key: &ClusterKey, cluster: &EtcdCluster, memory: &Memory, now: Timestamp) -> Budget {
     let Some(live) = cache.budgets.get(key, &key.name) else {
-        return Budget::Absent;
+        let taken = memory.is_taken("PodDisruptionBudget", &key.name, now);
+        return if taken { Budget::Foreign } else { Budget::Absent };
     };
     if resources::ownership(&live.metadata, &cluster.uid().unwrap_or_default()) != Ownership::Ours {
         return Budget::Foreign;

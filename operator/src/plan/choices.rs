@@ -12,7 +12,7 @@ pub(super) fn victim<'v, 'a>(view: &'v View<'a>) -> Option<&'v MemberView<'a>> {
         .filter(|member| !member.fact.deleting)
         .min_by_key(|member| {
             (
-                member.standing.listed().is_some(),
+                member.listed.is_some(),
                 member.healthy(),
                 !matches!(
                     member.standing,

@@ -66,12 +66,51 @@ pub struct Facts {
     pub services: Services,
     /// The cluster's `PodDisruptionBudget`.
     pub budget: Budget,
-    /// When this process last made the raft write that lets a joiner publish itself.
-    pub nudged: Option<Timestamp>,
+    /// The raft writes that this process has made so that a joiner publishes itself.
+    pub nudged: Option<Nudged>,
     /// Since when no voter has proven a quorum; `None` while one does.
     pub unproven_since: Option<Timestamp>,
-    /// The last membership call that etcd refused.
+    /// The last membership call, when etcd refused it.
     pub refusal: Option<Refusal>,
+    /// The last membership call that got no answer: it may have been carried out, or may still be.
+    pub unanswered: Option<Unanswered>,
+    /// The leader by etcd's own word, read when a decision needs it and the leader's agent does not tell.
+    pub leader: Option<Leader>,
+    /// Permissions that the operator lacks, as a person writes them into a role.
+    pub missing_verbs: Vec<String>,
+    /// Steps of the last pass that failed again, and not for a reason that passes within moments.
+    pub failed: Vec<String>,
+}
+
+/// Raft writes made for one joiner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nudged {
+    /// The joiner.
+    pub member: String,
+    /// The first of them.
+    pub since: Timestamp,
+    /// The last of them.
+    pub last: Timestamp,
+}
+
+/// A call whose outcome is not known: etcd may carry it out a while after the caller has given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unanswered {
+    /// What was asked.
+    pub step: super::step::Step,
+    /// When it was given up.
+    pub at: Timestamp,
+}
+
+/// The leader, by etcd's own word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leader {
+    /// Its ID.
+    pub id: Id,
+    /// Its commit index.
+    pub commit: u64,
+    /// When it was read.
+    pub at: Timestamp,
 }
 
 /// etcd said no to a membership call; the same call again must wait.
@@ -79,6 +118,8 @@ pub struct Facts {
 pub struct Refusal {
     /// When.
     pub at: Timestamp,
+    /// When the first of the refusals in a row was.
+    pub since: Timestamp,
     /// etcd's words.
     pub message: String,
 }
@@ -264,6 +305,10 @@ pub struct MemberRecord {
     pub binding: Option<Binding>,
     /// Number of the last directive.
     pub directive: u64,
+    /// Its ID, by whoever wrote the status last (`status.memberID`).
+    pub member_id: Option<Id>,
+    /// An agent of it has reported once (`status.dataDirectory`).
+    pub heard: bool,
     /// It was seen to vote.
     pub voter: bool,
     /// UID of the Pod it was last seen to vote in (`status.podUID`).

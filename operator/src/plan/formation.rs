@@ -2,7 +2,7 @@
 
 use super::{
     deletion,
-    facts::{Binding, Id, Member, Seed},
+    facts::{Binding, Id, Member, Seed, ServiceState},
     growth, orders,
     report::{DirectoryState, ProcessState, Report},
     step::{Order, Plan, Step, WaitReason},
@@ -12,6 +12,10 @@ use super::{
 
 pub(super) fn form(view: &View, plan: &mut Plan) {
     deletion::release_forgotten(view, plan);
+    if view.facts.services.headless == ServiceState::Foreign {
+        // Members' names would lead to somebody else's Pods.
+        return;
+    }
     growth::create_members(view, plan);
     drop_surplus(view, plan);
     match &view.facts.cluster.record.seed {

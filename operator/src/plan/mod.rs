@@ -61,7 +61,9 @@ pub fn plan(facts: &Facts) -> Plan {
     if members_without_agent(&view, &mut plan) {
         return plan;
     }
-    objects::services(&view, &mut plan);
+    if view.target() > 0 || facts.cluster.record.cluster_id.is_some() {
+        objects::services(&view, &mut plan);
+    }
     pods::all(&view, &mut plan);
     if view.target() == 0 {
         pause::pause(&view, &mut plan);

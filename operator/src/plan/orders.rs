@@ -21,7 +21,7 @@ fn next_number(member: &Member) -> u64 {
         .record
         .directive
         .max(member.link.live().map_or(0, |report| report.directive))
-        + 1
+        .saturating_add(1)
 }
 
 /// May a start order be sent now? The supervisor waits for one, and the same order was not sent a moment ago.

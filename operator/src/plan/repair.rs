@@ -47,7 +47,7 @@ pub(super) fn remove(view: &View, name: &str, id: Id, what: &str, plan: &mut Pla
         format!("{name} ({id})")
     };
     let stands = view.healthy_voters() >= view.needed() && view.stands_without(id);
-    let leads = view.leader().is_some_and(|leader| leader.standing.listed() == Some(id));
+    let leads = view.leader().is_some_and(|leader| leader.listed_id() == Some(id));
     let others = view.via_other_than(name);
     match others.filter(|_| stands) {
         None => {
@@ -59,7 +59,7 @@ pub(super) fn remove(view: &View, name: &str, id: Id, what: &str, plan: &mut Pla
             false
         }
         Some(other) if leads => {
-            let Some(heir) = view.member(other).and_then(|member| member.standing.listed()) else {
+            let Some(heir) = view.member(other).and_then(|member| member.listed_id()) else {
                 return false;
             };
             plan.step(Step::MoveLeader {

@@ -12,18 +12,11 @@ pub(super) fn surplus(view: &View, plan: &mut Plan) -> bool {
     let Some(mut surplus) = staying.checked_sub(view.target()).filter(|surplus| *surplus > 0) else {
         return false;
     };
-    let unlisted: Vec<_> = view
-        .staying()
-        .filter(|member| member.standing.listed().is_none())
-        .collect();
+    let unlisted: Vec<_> = view.staying().filter(|member| member.listed.is_none()).collect();
     if unlisted.is_empty() {
-        return match choices::victim(view) {
-            Some(victim) => match victim.standing.listed() {
-                Some(id) => repair::remove(view, &victim.fact.name, id, "it is one too many", plan),
-                None => false,
-            },
-            None => false,
-        };
+        let victim = choices::victim(view).and_then(|victim| Some((victim, victim.listed_id()?)));
+        return victim
+            .is_some_and(|(victim, id)| repair::remove(view, &victim.fact.name, id, "it is one too many", plan));
     }
     for member in unlisted.iter().rev() {
         if surplus == 0 {

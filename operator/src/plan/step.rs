@@ -6,6 +6,9 @@ use jiff::Timestamp;
 
 use super::facts::{Binding, Id, Options, Seed, Version};
 
+/// Nothing tells when an object of somebody else goes away.
+const NAME_AGAIN: Duration = Duration::from_secs(10);
+
 /// What to do now, and when to look again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
@@ -33,6 +36,9 @@ impl Plan {
 
     /// Adds something that is being waited for.
     pub fn wait(&mut self, reason: WaitReason, member: Option<&str>, message: impl Into<String>) {
+        if reason == WaitReason::NameTaken {
+            self.look_again(NAME_AGAIN);
+        }
         self.waits.push(Wait {
             reason,
             member: member.map(str::to_owned),

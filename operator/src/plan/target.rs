@@ -6,10 +6,17 @@ use super::{
 };
 
 impl View<'_> {
-    /// The size being worked on.
+    /// The size being worked on; while none is recorded, what is there is what is wanted.
     #[must_use]
     pub fn target(&self) -> usize {
-        self.facts.cluster.record.replicas.unwrap_or(0) as usize
+        let recorded = self.facts.cluster.record.replicas;
+        recorded.map_or_else(|| self.staying().count(), |replicas| replicas as usize)
+    }
+
+    /// A size of 0 is recorded. That none is recorded is another matter.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.facts.cluster.record.replicas == Some(0)
     }
 
     /// Members that are to stay.
@@ -36,8 +43,8 @@ pub(super) fn latch(view: &View, plan: &mut Plan) -> bool {
         }
     }
     if !plan.waits.is_empty() {
-        // A formed cluster is kept well whatever was written into its spec: the recorded target stands.
-        return formed;
+        // A formed cluster is kept well whatever was written into its spec: the recorded target stands, if one is.
+        return formed && record.replicas.is_some() && record.token.is_some();
     }
     if record.token.is_some() && spec.is_observed {
         return true;

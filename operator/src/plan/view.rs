@@ -1,7 +1,7 @@
 //! Facts put together: what each member is to etcd, and who stands.
 
 use super::{
-    facts::{Fact, Facts, Id, Listed, Member, MemberList},
+    facts::{Cluster, Fact, Facts, Id, Listed, Member, MemberList, PodFact},
     report::{Directory, DirectoryState, ProcessState, Report},
 };
 
@@ -34,22 +34,6 @@ pub enum Standing {
     Unreadable,
 }
 
-impl Standing {
-    /// Its ID in etcd's list.
-    #[must_use]
-    pub fn listed(&self) -> Option<Id> {
-        match self {
-            Self::Voter(id)
-            | Self::Learner(id)
-            | Self::Unbound(id)
-            | Self::Joining(id)
-            | Self::Lost(id)
-            | Self::Damaged(id) => Some(*id),
-            Self::Unknown | Self::Removed(_) | Self::Ready(_) | Self::Absent | Self::Foreign | Self::Unreadable => None,
-        }
-    }
-}
-
 /// One member with its standing.
 #[derive(Clone, Debug)]
 pub struct MemberView<'a> {
@@ -59,13 +43,24 @@ pub struct MemberView<'a> {
     pub listed: Option<&'a Listed>,
     /// What it is.
     pub standing: Standing,
+    /// It was made without an agent and has never had one: nothing of it may be touched yet.
+    pub agentless: bool,
     voter: bool,
 }
 
 impl MemberView<'_> {
-    /// etcd serves on it, and it knows a leader.
+    /// Its ID in etcd's list, whatever its directory is like.
+    #[must_use]
+    pub fn listed_id(&self) -> Option<Id> {
+        self.listed.map(|listed| listed.id)
+    }
+
+    /// etcd serves on it, and it knows a leader. Where no agent can tell, the Pod's readiness is the word.
     #[must_use]
     pub fn healthy(&self) -> bool {
+        if self.agentless {
+            return self.fact.pod.ours().is_some_and(|pod| pod.ready && !pod.deleting);
+        }
         !matches!(
             self.standing,
             Standing::Lost(_) | Standing::Damaged(_) | Standing::Foreign
@@ -125,6 +120,7 @@ impl<'a> View<'a> {
                     fact,
                     listed,
                     standing: standing(fact, &facts.list, listed),
+                    agentless: agentless(&facts.cluster, fact),
                     voter: match list {
                         Some(_) => listed.is_some_and(|listed| !listed.learner),
                         None if reported => fact.record.voter,
@@ -167,7 +163,7 @@ impl<'a> View<'a> {
         let others = self
             .members
             .iter()
-            .filter(|member| member.is_voter() && member.healthy() && member.standing.listed() != Some(id))
+            .filter(|member| member.is_voter() && member.healthy() && member.listed_id() != Some(id))
             .count();
         let is_voter = self
             .facts
@@ -241,6 +237,20 @@ pub fn quorum(voters: usize) -> usize {
     voters / 2 + 1
 }
 
+/// A Pod without an agent, or a voter that no binding of ours was ever recorded for: it was made by another operator,
+/// also when its Pod is not there at the moment.
+fn agentless(cluster: &Cluster, member: &Member) -> bool {
+    let record = &member.record;
+    let never_bound = cluster.record.cluster_id.is_some() && record.binding.is_none();
+    match &member.pod {
+        PodFact::Ours(pod) => !pod.has_agent || (never_bound && record.voter),
+        PodFact::Absent | PodFact::Foreign { .. } => {
+            // A member of ours that was admitted a moment ago has an ID and no binding, but its agent was heard.
+            never_bound && (record.voter || (record.member_id.is_some() && !record.heard))
+        }
+    }
+}
+
 /// The entry of the list that stands for a member: by the ID it is bound to, else by its peer URL (which holds its
 /// name), as long as no other member is bound to that ID.
 fn find<'a>(list: &'a MemberList, member: &Member, all: &[Member]) -> Option<&'a Listed> {
@@ -248,7 +258,12 @@ fn find<'a>(list: &'a MemberList, member: &Member, all: &[Member]) -> Option<&'a
         all.iter()
             .any(|other| other.record.binding.as_ref().is_some_and(|binding| binding.id == id))
     };
-    let own = member.record.binding.as_ref().map(|binding| binding.id);
+    let own = member
+        .record
+        .binding
+        .as_ref()
+        .map(|binding| binding.id)
+        .or(member.record.member_id);
     list.members.iter().find(|listed| Some(listed.id) == own).or_else(|| {
         list.members
             .iter()

@@ -1,18 +1,27 @@
 //! Services and the `PodDisruptionBudget`.
 
 use crds::names::ClusterName;
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::{api::core::v1::Service, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     super::{
         api::{FIELD_MANAGER, call},
         cache,
         error::PassError,
+        mirror::Mirror,
     },
     Executor,
     members::gone_is_fine,
 };
-use crate::{plan::step::Step, resources};
+use crate::{
+    plan::step::Step,
+    resources::{self, Ownership},
+};
 
 impl Executor<'_> {
     fn checked_name(&self, step: &Step) -> Result<ClusterName, PassError> {
@@ -21,28 +30,21 @@ impl Executor<'_> {
 
     pub(super) async fn apply_headless_service(&self, step: &Step) -> Result<(), PassError> {
         let name = self.checked_name(step)?;
-        self.apply_service(
-            &name.headless_service(),
-            resources::headless_service(&self.cluster(), &name),
-        )
-        .await
+        self.apply_service(step, resources::headless_service(&self.cluster(), &name))
+            .await
     }
 
     pub(super) async fn apply_client_service(&self, step: &Step) -> Result<(), PassError> {
         let name = self.checked_name(step)?;
-        self.apply_service(
-            &name.client_service(),
-            resources::client_service(&self.cluster(), &name),
-        )
-        .await
+        self.apply_service(step, resources::client_service(&self.cluster(), &name))
+            .await
     }
 
-    async fn apply_service(&self, name: &str, service: k8s_openapi::api::core::v1::Service) -> Result<(), PassError> {
-        let object = call(
-            "applying a Service",
-            self.apis.services.patch(name, &apply(), &Patch::Apply(service)),
-        )
-        .await?;
+    async fn apply_service(&self, step: &Step, service: Service) -> Result<(), PassError> {
+        let held = self.held(&self.world.cache.services, &service.metadata, |held| &held.metadata);
+        let object = self
+            .put(step, "applying a Service", &self.apis.services, held, service)
+            .await?;
         if let Some(item) = cache::service(object) {
             self.world.cache.services.put(item);
         }
@@ -54,17 +56,54 @@ impl Executor<'_> {
         let Some(budget) = resources::pod_disruption_budget(&self.cluster(), &name, voters, target) else {
             return Ok(());
         };
-        let object = call(
-            "applying the PodDisruptionBudget",
-            self.apis
-                .budgets
-                .patch(&name.pod_disruption_budget(), &apply(), &Patch::Apply(budget)),
-        )
-        .await?;
+        let held = self.held(&self.world.cache.budgets, &budget.metadata, |held| &held.metadata);
+        let object = self
+            .put(
+                step,
+                "applying the PodDisruptionBudget",
+                &self.apis.budgets,
+                held,
+                budget,
+            )
+            .await?;
         if let Some(item) = cache::budget(object) {
             self.world.cache.budgets.put(item);
         }
         Ok(())
+    }
+
+    /// UID of the object of that name that is ours.
+    fn held<T>(&self, mirror: &Mirror<T>, wanted: &ObjectMeta, meta: fn(&T) -> &ObjectMeta) -> Option<String> {
+        let live = mirror.get(self.key, wanted.name.as_deref()?)?;
+        let ours = resources::ownership(meta(&live), &self.facts.cluster.uid) == Ownership::Ours;
+        meta(&live).uid.clone().filter(|_| ours)
+    }
+
+    /// Corrects the object that is ours, by its UID, or makes one. An object of that name which somebody else has made
+    /// is never taken over.
+    async fn put<K>(
+        &self,
+        step: &Step,
+        act: &'static str,
+        api: &Api<K>,
+        held: Option<String>,
+        mut object: K,
+    ) -> Result<K, PassError>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Serialize + std::fmt::Debug,
+    {
+        let name = object.name_any();
+        let Some(uid) = held else {
+            let params = PostParams {
+                field_manager: Some(FIELD_MANAGER.into()),
+                ..PostParams::default()
+            };
+            let made = call(act, api.create(&params, &object)).await;
+            return made.map_err(|error| self.taken(step, &K::kind(&()), &name, error));
+        };
+        object.meta_mut().uid = Some(uid);
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        call(act, api.patch(&name, &params, &Patch::Apply(object))).await
     }
 
     pub(super) async fn delete_budget(&self) -> Result<(), PassError> {
@@ -90,8 +129,4 @@ impl Executor<'_> {
             Err(error) => gone_is_fine(error),
         }
     }
-}
-
-fn apply() -> PatchParams {
-    PatchParams::apply(FIELD_MANAGER).force()
 }

@@ -1,13 +1,16 @@
 //! Pods and claims.
 
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::{
+    ResourceExt,
+    api::{Patch, PatchParams, PostParams},
+};
 use serde_json::{Value, json};
 
 use super::{
     super::{
         api::{FIELD_MANAGER, call},
         cache,
-        error::{PassError, is_conflict},
+        error::PassError,
     },
     Executor,
     members::{gone_is_fine, with_uid},
@@ -37,7 +40,7 @@ impl Executor<'_> {
         .await
         {
             Ok(object) => object,
-            Err(error) => return Err(taken(step, error)),
+            Err(error) => return Err(self.taken(step, "PersistentVolumeClaim", &claim.name_any(), error)),
         };
         if let Some(item) = cache::claim_meta(&object.metadata) {
             self.world.cache.claims.put(item);
@@ -50,7 +53,7 @@ impl Executor<'_> {
         let pod = resources::pod(&member, &self.facts.cluster.uid, &self.images(), voter);
         let object = match call("creating a Pod", self.apis.pods.create(&post(), &pod)).await {
             Ok(object) => object,
-            Err(error) => return Err(taken(step, error)),
+            Err(error) => return Err(self.taken(step, "Pod", name, error)),
         };
         if let Some(item) = cache::pod(&object) {
             self.world.cache.pods.put(item);
@@ -113,15 +116,5 @@ fn post() -> PostParams {
     PostParams {
         field_manager: Some(FIELD_MANAGER.into()),
         ..PostParams::default()
-    }
-}
-
-/// The name is taken: whose object it is comes with the watch.
-fn taken(step: &Step, error: PassError) -> PassError {
-    match error {
-        PassError::Kube { source, .. } if is_conflict(&source) => {
-            PassError::stale(step, "an object of that name exists")
-        }
-        other => other,
     }
 }
