@@ -120,7 +120,9 @@ async fn finish(
     let acted = done.iter().any(|step| !matches!(step, Step::Nudge { .. }));
     memory.busy = if acted { memory.busy.saturating_add(1) } else { 0 };
     // The next pass follows at once and reports what the steps have led to; reporting in between would only delay it.
-    let hurry = acted && failures.is_empty() && memory.busy % 4 != 0;
+    // So does one after a failure that passes by itself: what is to be reported is known only then.
+    let passing = !failures.is_empty() && memory.failures < PATIENCE && failures.iter().all(PassError::is_momentary);
+    let hurry = passing || (acted && failures.is_empty() && memory.busy % 4 != 0);
     let reported = if hurry {
         Ok(())
     } else {

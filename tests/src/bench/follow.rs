@@ -5,10 +5,10 @@ use std::{fmt::Debug, time::Duration};
 use anyhow::{Context, Result, bail};
 use futures::{StreamExt, stream::BoxStream};
 use kube::{
-    Api,
+    Api, Resource,
     runtime::{WatchStreamExt, watcher},
 };
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::{Instant, timeout_at};
 
 /// One object, followed from now on.
@@ -20,7 +20,7 @@ pub struct Follow<K> {
 
 impl<K> Follow<K>
 where
-    K: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Resource + Clone + DeserializeOwned + Serialize + Debug + Send + 'static,
     K::DynamicType: Default,
 {
     /// The object of that name, which need not be there yet.
@@ -43,12 +43,8 @@ where
         let deadline = Instant::now() + limit;
         loop {
             let Ok(next) = timeout_at(deadline, self.stream.next()).await else {
-                bail!(
-                    "{} was not {what} within {} s; last seen: {:?}",
-                    self.name,
-                    limit.as_secs(),
-                    self.last
-                );
+                let last = self.last.as_ref().map_or_else(|| "not there".to_owned(), in_short);
+                bail!("{} was not {what} within {} s; last seen: {last}", self.name, limit.as_secs());
             };
             // A broken watch is begun again by the stream itself.
             let Ok(object) = next.context("the watch has ended")? else {
@@ -61,4 +57,13 @@ where
             }
         }
     }
+}
+
+/// What a person needs to know of an object that does not become what it should.
+fn in_short<K: Resource + Serialize>(object: &K) -> String {
+    let ending = object.meta().deletion_timestamp.as_ref().map_or("", |_| "being deleted, ");
+    let status = serde_json::to_value(object).unwrap_or_default();
+    let status = status.get("status").cloned().unwrap_or_default();
+    let conditions = status.get("conditions").cloned().unwrap_or_default();
+    format!("{ending}conditions {conditions}")
 }
