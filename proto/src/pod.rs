@@ -29,13 +29,13 @@ pub const AGENT_TLS: &str = "/etc/etcd-agent/tls";
 
 /// Environment of the agent's container (the supervisor's has [`env::DATA_SUBPATH`] only).
 pub mod env {
-    /// Name of the EtcdMember object, of the Pod, and of the member in etcd.
+    /// Name of the `EtcdMember` object, of the Pod, and of the member in etcd.
     pub const MEMBER: &str = "ETCD_AGENT_MEMBER";
     /// Namespace of the Pod.
     pub const NAMESPACE: &str = "ETCD_AGENT_NAMESPACE";
-    /// Name of the EtcdCluster object.
+    /// Name of the `EtcdCluster` object.
     pub const CLUSTER: &str = "ETCD_AGENT_CLUSTER";
-    /// UID of the EtcdCluster object.
+    /// UID of the `EtcdCluster` object.
     pub const CLUSTER_UID: &str = "ETCD_AGENT_CLUSTER_UID";
     /// `initial-advertise-peer-urls`, one URL.
     pub const PEER_URL: &str = "ETCD_AGENT_PEER_URL";

@@ -142,7 +142,7 @@ fn has_key(config: &str, key: &str) -> bool {
 
 /// A run this long was a good one: its end is not the same failure over again. An answer to the watchdog is no sign of
 /// that: it comes before etcd has a quorum, and before most of what etcd dies of.
-const GOOD_RUN: Duration = Duration::from_secs(60);
+const GOOD_RUN: Duration = Duration::from_mins(1);
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 /// How long a connected agent is given to order something after an end of etcd, or after it has connected.

@@ -111,5 +111,5 @@ async fn an_etcd_that_answers_and_dies_again_and_again_is_started_less_and_less_
         agent = pod.agent().await;
     }
     assert!(pauses[0] < Duration::from_millis(1500), "{pauses:?}");
-    assert!(pauses[3] >= Duration::from_millis(2000), "{pauses:?}");
+    assert!(pauses[3] >= Duration::from_secs(2), "{pauses:?}");
 }
