@@ -219,7 +219,7 @@ async fn lead(context: Context, changes: Changes, mut shutdown: watch::Receiver<
         }
         () = refresh_ca(&ca, &client, &settings) => {}
         _ = told_to_end.wait_for(|stop| *stop) => {
-            // No act begins any more; those under way have their own deadlines.
+            // No act begins any more; those under way have their own deadlines, which are shorter than this wait.
             lease.revoke();
             if timeout(WIND_DOWN, controllers).await.is_err() {
                 warn!("the controllers have not ended in time");
@@ -236,9 +236,11 @@ async fn lead(context: Context, changes: Changes, mut shutdown: watch::Receiver<
 /// old one every agent would get a certificate that the others do not trust.
 async fn work(context: Context, changes: Changes, mut shutdown: watch::Receiver<bool>) -> anyhow::Result<()> {
     tokio::select! {
-        () = take_over_ca(&context) => controllers::run(context, changes).await,
-        _ = shutdown.wait_for(|stop| *stop) => Ok(()),
+        () = take_over_ca(&context) => {}
+        _ = shutdown.wait_for(|stop| *stop) => return Ok(()),
     }
+    // They end by themselves when told to: what is under way is not cut off.
+    controllers::run(context, changes).await
 }
 
 /// Waits for the API server, but not for a Secret to be repaired: the CA in use is as good as that of the leader before.

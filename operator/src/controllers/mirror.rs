@@ -50,6 +50,8 @@ struct Inner<T> {
     /// UIDs whose deletion was told lately, the newest last.
     gone: VecDeque<String>,
     gone_set: HashSet<String>,
+    /// UIDs put in since the listing that is under way began.
+    since_listing: Option<HashSet<String>>,
 }
 
 /// More than the writes that can be under way at any moment.
@@ -62,26 +64,33 @@ impl<T> Default for Mirror<T> {
                 clusters: HashMap::new(),
                 gone: VecDeque::new(),
                 gone_set: HashSet::new(),
+                since_listing: None,
             }),
         }
     }
 }
 
 impl<T> Mirror<T> {
-    /// Takes an object in, unless a newer state of it is here or it is known to be gone. True: it was news.
-    pub(super) fn put(&self, item: Item<T>) -> bool {
+    /// The answer to a write of ours: taken in, unless a newer state of the object is here or it is known to be gone.
+    pub(super) fn put(&self, item: Item<T>) {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
-        if inner.gone_set.contains(&item.uid) {
-            return false;
+        if !inner.gone_set.contains(&item.uid) {
+            inner.insert(item);
         }
-        let objects = inner.clusters.entry(item.cluster.clone()).or_default();
-        match objects.get(&item.name) {
-            Some(held) if held.version >= item.version => false,
-            Some(_) | None => {
-                objects.insert(item.name.clone(), item);
-                true
-            }
-        }
+    }
+
+    /// The watch's word: taken in, unless a newer state is here. It comes in order, so an object that it tells of is not
+    /// gone: it had only left the selection for a while. True: it was news.
+    pub(super) fn take(&self, item: Item<T>) -> bool {
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        inner.gone_set.remove(&item.uid);
+        inner.insert(item)
+    }
+
+    /// A listing begins.
+    pub(super) fn listing(&self) {
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        inner.since_listing = Some(HashSet::new());
     }
 
     /// The watch has told that the object is gone.
@@ -100,6 +109,8 @@ impl<T> Mirror<T> {
     }
 
     /// A fresh listing of everything. Returns the clusters that something was or is known of.
+    ///
+    /// What we wrote while it was made may be newer than it, and is kept: a decision may rest on its absence.
     pub(super) fn replace(&self, items: Vec<Item<T>>) -> HashSet<ClusterKey> {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         let mut touched: HashSet<ClusterKey> = inner.clusters.keys().cloned().collect();
@@ -111,8 +122,22 @@ impl<T> Mirror<T> {
                 .or_default()
                 .insert(item.name.clone(), item);
         }
-        // What we wrote after the listing was made comes with the watch that follows: until then it is missing here,
-        // and making it again is refused by its name or by the live look before.
+        let newest = clusters
+            .values()
+            .flat_map(BTreeMap::values)
+            .map(|item| item.version)
+            .max()
+            .unwrap_or(0);
+        let written = inner.since_listing.take().unwrap_or_default();
+        let former = std::mem::take(&mut inner.clusters);
+        for item in former.into_values().flat_map(BTreeMap::into_values) {
+            if written.contains(&item.uid) && item.version > newest {
+                clusters
+                    .entry(item.cluster.clone())
+                    .or_default()
+                    .insert(item.name.clone(), item);
+            }
+        }
         inner.clusters = clusters;
         touched
     }
@@ -148,6 +173,18 @@ impl<T> Mirror<T> {
 }
 
 impl<T> Inner<T> {
+    fn insert(&mut self, item: Item<T>) -> bool {
+        let objects = self.clusters.entry(item.cluster.clone()).or_default();
+        if objects.get(&item.name).is_some_and(|held| held.version >= item.version) {
+            return false;
+        }
+        if let Some(written) = &mut self.since_listing {
+            written.insert(item.uid.clone());
+        }
+        objects.insert(item.name.clone(), item);
+        true
+    }
+
     fn remember(&mut self, uid: &str) {
         if !self.gone_set.insert(uid.to_owned()) {
             return;
@@ -185,11 +222,13 @@ mod tests {
     #[test]
     fn the_newer_of_watch_and_own_write_is_kept() {
         let mirror = Mirror::default();
-        assert!(mirror.put(item("1", 5)));
-        assert!(!mirror.put(item("1", 4)));
-        assert!(!mirror.put(item("1", 5)));
+        mirror.put(item("1", 5));
+        assert!(!mirror.take(item("1", 4)));
+        assert!(!mirror.take(item("1", 5)));
         assert_eq!(mirror.get(&key(), "a").as_deref(), Some(&5));
-        assert!(mirror.put(item("1", 6)));
+        assert!(mirror.take(item("1", 6)));
+        mirror.put(item("1", 5));
+        assert_eq!(mirror.get(&key(), "a").as_deref(), Some(&6));
     }
 
     #[test]
@@ -197,9 +236,47 @@ mod tests {
         let mirror = Mirror::default();
         mirror.put(item("1", 5));
         mirror.remove(&key(), "a", "1");
-        assert!(!mirror.put(item("1", 6)));
+        mirror.put(item("1", 6));
         assert!(mirror.of(&key()).is_empty());
-        assert!(mirror.put(item("2", 7)));
+        mirror.put(item("2", 7));
+        assert_eq!(mirror.get(&key(), "a").as_deref(), Some(&7));
+    }
+
+    #[test]
+    fn an_object_whose_label_went_and_came_back_is_seen_again() {
+        let mirror = Mirror::default();
+        mirror.put(item("1", 5));
+        mirror.remove(&key(), "a", "1");
+        assert!(mirror.take(item("1", 7)));
+        mirror.put(item("1", 8));
+        assert_eq!(mirror.get(&key(), "a").as_deref(), Some(&8));
+    }
+
+    #[test]
+    fn what_was_written_while_a_listing_was_made_is_kept() {
+        let mirror = Mirror::default();
+        let listed = |version| Item {
+            name: "listed".into(),
+            ..item("3", version)
+        };
+        mirror.put(item("before", 4));
+        mirror.listing();
+        mirror.put(Item {
+            name: "made".into(),
+            ..item("2", 11)
+        });
+        mirror.put(listed(12));
+        mirror.replace(vec![listed(10)]);
+        let names: Vec<_> = mirror
+            .of(&key())
+            .into_iter()
+            .map(|item| (item.name, item.version))
+            .collect();
+        assert_eq!(names, [("listed".to_owned(), 12), ("made".to_owned(), 11)]);
+        // The next listing does not have it: it is gone.
+        mirror.listing();
+        mirror.replace(vec![listed(20)]);
+        assert_eq!(mirror.of(&key()).len(), 1);
     }
 
     #[test]

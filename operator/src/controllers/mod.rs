@@ -86,10 +86,15 @@ impl World {
     }
 }
 
-/// Runs every controller until `shutdown` is true. Called only while the lease is held; `changes` tells which clusters
+/// Runs every controller until `shutdown` is true; then no pass begins any more, and it returns once those under way have
+/// ended. Called only while the lease is held; `changes` tells which clusters
 /// have news from their agents.
 pub async fn run(context: Context, mut changes: Changes) -> anyhow::Result<()> {
     let mut shutdown = context.shutdown.clone();
+    let stop = async move {
+        // An error: nobody is left who could tell.
+        let _ = shutdown.wait_for(|stop| *stop).await;
+    };
     let cache = Arc::new(Cache::default());
     let (queue, wakes) = queue::queue();
     let namespace = context.settings.watch_namespace.clone();
@@ -98,8 +103,12 @@ pub async fn run(context: Context, mut changes: Changes) -> anyhow::Result<()> {
     let mut ca = context.ca.changes();
     let world = Arc::new(World { operator: context, cache: Arc::clone(&cache), memories: Mutex::default() });
     let passes = async {
-        listed.all().await;
-        queue::run(wakes, move |key| {
+        let mut stop = std::pin::pin!(stop);
+        tokio::select! {
+            () = listed.enough() => {}
+            () = &mut stop => return,
+        }
+        queue::run(wakes, stop, move |key| {
             let world = Arc::clone(&world);
             async move { cluster::pass(&world, &key).await }
         })
@@ -121,7 +130,6 @@ pub async fn run(context: Context, mut changes: Changes) -> anyhow::Result<()> {
         () = passes => {}
         () = news => {}
         () = certificates => {}
-        _ = shutdown.wait_for(|stop| *stop) => {}
     }
     drop(others);
     Ok(())

@@ -1,6 +1,6 @@
 //! The watches that fill the mirrors and wake clusters.
 
-use std::{collections::HashSet, fmt::Debug, sync::Arc};
+use std::{collections::HashSet, fmt::Debug, sync::Arc, time::Duration};
 
 use crds::{EtcdCluster, EtcdMember};
 use futures::TryStreamExt;
@@ -29,8 +29,19 @@ use super::{
 /// Objects listed in one answer.
 const PAGE: u32 = 250;
 
-/// The kinds that are watched; all must be listed before the first pass.
-const KINDS: usize = 7;
+/// Without these no pass is made: that one of them is absent must mean that it is not there.
+const NEEDED: [&str; 5] = [
+    EtcdCluster::KIND,
+    EtcdMember::KIND,
+    Pod::KIND,
+    Claim::KIND,
+    Service::KIND,
+];
+/// Worth a moment, so that nothing is made again for want of a listing; worth no more: one permission that is missing
+/// must not stop every cluster.
+const WANTED: [&str; 2] = [PodDisruptionBudget::KIND, EndpointSlice::KIND];
+/// That moment.
+const MOMENT: Duration = Duration::from_secs(2);
 
 /// Starts all watches. They end with the returned set. The receiver counts kinds that have been listed.
 pub(super) fn start(
@@ -73,10 +84,18 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    /// Waits until every kind has been listed: before, an absence means nothing.
-    pub(super) async fn all(&mut self) {
+    /// Waits until enough is known for a pass.
+    pub(super) async fn enough(&mut self) {
+        self.have(&NEEDED).await;
+        let _some_are_missing = tokio::time::timeout(MOMENT, self.have(&WANTED)).await;
+    }
+
+    async fn have(&mut self, needed: &[&str]) {
         // The sender lives as long as the watches do.
-        let _ = self.receiver.wait_for(|kinds| kinds.len() == KINDS).await;
+        let _ = self
+            .receiver
+            .wait_for(|kinds| needed.iter().all(|kind| kinds.contains(kind)))
+            .await;
     }
 }
 
@@ -184,7 +203,10 @@ impl<T> Sink<T> {
     fn take<K>(&mut self, event: Event<K>, convert: impl Fn(K) -> Option<Item<T>>) {
         self.broken = false;
         match event {
-            Event::Init => self.listing.clear(),
+            Event::Init => {
+                self.listing.clear();
+                (self.mirror)(&self.cache).listing();
+            }
             Event::InitApply(object) => self.listing.extend(convert(object)),
             Event::InitDone => {
                 let touched = (self.mirror)(&self.cache).replace(std::mem::take(&mut self.listing));
@@ -196,7 +218,7 @@ impl<T> Sink<T> {
             Event::Apply(object) => {
                 let Some(item) = convert(object) else { return };
                 let cluster = item.cluster.clone();
-                if (self.mirror)(&self.cache).put(item) {
+                if (self.mirror)(&self.cache).take(item) {
                     self.queue.wake(cluster);
                 }
             }
@@ -213,5 +235,25 @@ impl<T> Sink<T> {
         if !std::mem::replace(&mut self.broken, true) {
             tracing::warn!(kind = self.kind, %error, "the watch is broken and is tried again");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn budgets_and_names_that_cannot_be_listed_do_not_stop_every_cluster() {
+        let (listed, receiver) = watch::channel(HashSet::new());
+        let mut waiting = Listed { receiver };
+        let waiter = tokio::spawn(async move { waiting.enough().await });
+        listed.send_modify(|kinds| kinds.extend(&NEEDED[1..]));
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert!(!waiter.is_finished());
+        listed.send_modify(|kinds| kinds.extend(NEEDED));
+        tokio::time::timeout(Duration::from_secs(3), waiter)
+            .await
+            .unwrap()
+            .unwrap();
     }
 }
