@@ -27,6 +27,7 @@ pub mod supervisor {
     tonic::include_proto!("etcdagent.supervisor.v1");
 }
 
+pub mod codec;
 pub mod names;
 pub mod pod;
 

@@ -7,7 +7,6 @@ use std::{
     future::Future,
     pin::Pin,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use hyper::{
@@ -21,10 +20,8 @@ use tonic::{
     codegen::http::{Request, Response},
 };
 
-/// Life is asked for when nothing has been heard for this long ...
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
-/// ... and the link is lost when no answer comes within that: a cut-off node is noticed within 3 s.
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(2);
+use super::alive;
+
 /// What an agent may send ahead of being read: a quarter of the largest message.
 const STREAM_WINDOW: u32 = 16 * 1024;
 
@@ -42,8 +39,8 @@ where
     let (send, driver) = Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW)
-        .keep_alive_interval(KEEPALIVE_INTERVAL)
-        .keep_alive_timeout(KEEPALIVE_TIMEOUT)
+        .keep_alive_interval(alive::PING)
+        .keep_alive_timeout(alive::PING_ANSWER)
         .keep_alive_while_idle(true)
         .max_header_list_size(8 * 1024)
         .handshake(TokioIo::new(io))

@@ -101,7 +101,8 @@ impl Link {
         received
     }
 
-    /// Dials, follows, and dials again, until it is dropped.
+    /// Dials, follows, and dials again, until it is dropped. What happens once in a session is boxed: the task keeps
+    /// room for the largest thing it ever waits for, and mostly it waits for reports.
     pub(super) async fn run(self: Arc<Self>) {
         let mut backoff = Backoff::new();
         // One for all sessions: ending one must not be a way to more reports.
@@ -119,11 +120,17 @@ impl Link {
 
     async fn session(&self, bucket: &mut Bucket) -> Ended {
         let early = |cause| Ended { cause, was_up: false };
-        let stream = match session::dial(&self.member, &self.target, self.authority.client_config()).await {
+        let stream = match Box::pin(session::dial(
+            &self.member,
+            &self.target,
+            self.authority.client_config(),
+        ))
+        .await
+        {
             Ok(stream) => stream,
             Err(cause) => return early(cause),
         };
-        let (channel, driver) = match channel::handshake(stream).await {
+        let (channel, driver) = match Box::pin(channel::handshake(stream)).await {
             Ok(connection) => connection,
             Err(error) => return early(Cause::Protocol(error.to_string())),
         };
@@ -144,11 +151,11 @@ impl Link {
 
     async fn follow(&self, mut client: Client, bucket: &mut Bucket) -> Ended {
         let early = |cause| Ended { cause, was_up: false };
-        let peer = match session::hello(&mut client, &self.member, &self.target).await {
+        let peer = match Box::pin(session::hello(&mut client, &self.member, &self.target)).await {
             Ok(peer) => peer,
             Err(cause) => return early(cause),
         };
-        let (mut reports, first) = match session::watch(&mut client, &self.member, &self.target).await {
+        let (mut reports, first) = match Box::pin(session::watch(&mut client, &self.member, &self.target)).await {
             Ok(watch) => watch,
             Err(cause) => return early(cause),
         };

@@ -6,6 +6,7 @@
 //!
 //! [`Links`] is the handle; what changed is told by [`Changes`], cluster by cluster.
 
+mod alive;
 mod backoff;
 mod bucket;
 mod changes;

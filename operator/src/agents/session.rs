@@ -11,7 +11,7 @@ use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tonic::{Status, codegen::http::Uri};
 
-use super::{Cause, MemberKey, Peer, Target, channel::Channel, sanitize};
+use super::{Cause, MemberKey, Peer, Target, alive, channel::Channel, sanitize};
 
 /// Longest wait for the TCP connection.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -31,7 +31,10 @@ pub(super) async fn dial(
         Ok(Err(error)) => return Err(network(&error)),
         Ok(Ok(stream)) => stream,
     };
-    stream.set_nodelay(true).map_err(|error| network(&error))?;
+    stream
+        .set_nodelay(true)
+        .and_then(|()| alive::keep_alive(&stream))
+        .map_err(|error| network(&error))?;
     let name = proto::names::agent(&member.name, &target.cluster_uid);
     let name = ServerName::try_from(name).map_err(|error| Cause::Tls(error.to_string()))?;
     match timeout(ANSWER, TlsConnector::from(tls).connect(name, stream)).await {
