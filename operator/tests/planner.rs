@@ -344,3 +344,282 @@ fn m18_a_headless_service_of_somebody_else_is_not_taken_over_and_no_member_is_ma
     );
     assert!(plan.again.is_some(), "nothing would tell that the name is free again");
 }
+
+#[test]
+fn an_answer_that_is_lost_for_good_or_for_a_while_leads_to_no_second_change() {
+    // 7 s is as long as etcd goes on with a proposal that nobody waits for any more.
+    for medium in MEDIA {
+        let scenario = |sim: &mut Sim| {
+            for target in [3, 5, 3, 1] {
+                sim.scale(target);
+                sim.settle();
+            }
+        };
+        let make = || formed(1, "3.6.16", medium);
+        let mut plain = make();
+        plain.steps = 0;
+        scenario(&mut plain);
+        for step in 0..plain.steps {
+            for turns in [1, 20, 60] {
+                let mut sim = make();
+                sim.steps = 0;
+                sim.faults.apply_later = Some((step, turns));
+                scenario(&mut sim);
+                assert_eq!(sim.voters(), 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_else_is_changed_while_the_outcome_of_a_call_is_not_known() {
+    // A removal got no answer; then the member that was to go leads, so another one would be chosen.
+    let mut sim = formed(5, "3.6.16", Medium::Disk);
+    sim.scale(3);
+    sim.faults.apply_later = Some((sim.steps + 1, 50));
+    sim.run(3);
+    assert_eq!(sim.proposals.len(), 1, "{}", sim.story());
+    sim.etcd.list.rotate_right(1);
+    sim.settle();
+    assert_eq!(sim.voters(), 3, "the target is not overshot");
+}
+
+#[test]
+fn no_recorded_target_never_pauses_a_formed_cluster() {
+    for invalid in [vec!["3.4 is not served".to_owned()], Vec::new()] {
+        let mut sim = formed(3, "3.6.16", Medium::Disk);
+        sim.record.replicas = None;
+        sim.spec.is_observed = false;
+        sim.spec.invalid.clone_from(&invalid);
+        sim.run(100);
+        assert!(sim.members.iter().all(|member| member.pod.is_some() && !member.dormant));
+        assert_eq!(sim.record.replicas.is_none(), !invalid.is_empty());
+        assert_eq!(sim.voters(), 3);
+    }
+}
+
+#[test]
+fn a_listed_voter_whose_directory_is_unreadable_is_removed_from_etcd_before_its_object_goes() {
+    for target in [2, 1] {
+        let mut sim = formed(3, "3.6.16", Medium::Disk);
+        let victim = sim.names()[0].clone();
+        let member = sim.member(&victim);
+        member.disk.as_mut().unwrap().unreadable = true;
+        member.pod.as_mut().unwrap().process = simulator::SimProcess::Held;
+        sim.refresh();
+        sim.scale(target);
+        // The model refuses to delete an object that etcd lists.
+        sim.run(200);
+        assert!(!sim.names().contains(&victim));
+    }
+    // And not at all when no quorum stands without it.
+    let mut sim = formed(3, "3.6.16", Medium::Disk);
+    let names = sim.names();
+    sim.member(&names[0]).disk.as_mut().unwrap().unreadable = true;
+    sim.member(&names[0]).pod.as_mut().unwrap().process = simulator::SimProcess::Held;
+    sim.unschedulable = true;
+    sim.kill_pod(&names[1]);
+    sim.refresh();
+    sim.scale(2);
+    sim.run(100);
+    assert_eq!(sim.names(), names);
+    assert_eq!(sim.etcd.list.len(), 3);
+}
+
+#[test]
+fn m11_members_deleted_without_a_quorum_keep_their_pods_until_etcd_forgets_them() {
+    let mut sim = formed(3, "3.6.16", Medium::Disk);
+    let names = sim.names();
+    // The third cannot run, and two objects are deleted by hand.
+    sim.member(&names[2]).disk.as_mut().unwrap().unreadable = true;
+    sim.member(&names[2]).pod.as_mut().unwrap().process = simulator::SimProcess::Held;
+    sim.member(&names[0]).deleting = true;
+    sim.member(&names[1]).deleting = true;
+    sim.kill_pod(&names[0]);
+    sim.kill_pod(&names[1]);
+    sim.refresh();
+    sim.run(20);
+    for name in &names[..2] {
+        if let Some(member) = sim.members.iter().find(|member| member.name == *name) {
+            assert!(member.pod.is_some() || sim.etcd.list.len() < 3, "{}", sim.story());
+        }
+    }
+    sim.run(100);
+    assert!(sim.etcd.has_quorum(), "{}", sim.story());
+}
+
+#[test]
+fn a_member_without_our_finalizer_gets_it_back() {
+    at_every_step(
+        || {
+            let mut sim = formed(3, "3.6.16", Medium::Disk);
+            for member in &mut sim.members {
+                member.finalizer = false;
+            }
+            sim
+        },
+        |sim| {
+            sim.settle();
+            assert!(sim.members.iter().all(|member| member.finalizer));
+            // Only then is a deletion held until etcd has forgotten the member.
+            let victim = sim.names()[1].clone();
+            sim.member(&victim).deleting = true;
+            sim.settle();
+            assert!(!sim.names().contains(&victim));
+        },
+    );
+}
+
+/// As another operator left it: IDs and votes are recorded, bindings are not, and no Pod has an agent.
+fn adopted(pods: usize) -> Sim {
+    let mut sim = formed(3, "3.6.16", Medium::Disk);
+    for (index, member) in sim.members.iter_mut().enumerate() {
+        member.record.binding = None;
+        member.record.directive = 0;
+        member.record.heard = false;
+        match &mut member.pod {
+            Some(pod) if index < pods => pod.has_agent = false,
+            _ => member.pod = None,
+        }
+    }
+    sim.refresh();
+    sim
+}
+
+#[test]
+fn no_pod_of_ours_is_made_for_a_cluster_that_was_made_without_agents() {
+    for pods in 0..=3 {
+        for target in [3, 5, 0] {
+            let mut sim = adopted(pods);
+            sim.scale(target);
+            let names = sim.names();
+            sim.run(100);
+            let left = sim.members.iter().filter(|member| member.pod.is_some()).count();
+            assert_eq!((sim.names(), left), (names, pods), "{}", sim.story());
+            let plan = sim.plan_now();
+            assert!(plan.waits.iter().any(|wait| wait.message.contains("made without an agent")), "{plan:?}");
+        }
+    }
+}
+
+#[test]
+fn no_pod_of_ours_is_made_for_a_formed_cluster_with_fields_that_we_could_not_have_formed_it_with() {
+    let mut sim = adopted(0);
+    sim.spec.blocks_formation = vec!["spec.tls".into()];
+    for member in &mut sim.members {
+        member.record = operator::plan::facts::MemberRecord::default();
+    }
+    sim.run(50);
+    assert!(sim.members.iter().all(|member| member.pod.is_none()));
+}
+
+#[test]
+fn an_admitted_member_of_ours_is_never_taken_for_one_without_an_agent() {
+    // Its ID is recorded before its binding; its Pod is lost at any moment in between.
+    for turns in 0..60 {
+        let mut sim = formed(3, "3.6.16", Medium::Disk);
+        sim.scale(5);
+        sim.run(turns);
+        for name in sim.names().split_off(3) {
+            sim.kill_pod(&name);
+        }
+        sim.settle();
+        assert_eq!(sim.voters(), 5);
+    }
+}
+
+#[test]
+fn hostile_numbers_in_reports_stop_nothing() {
+    use operator::plan::facts::Link;
+    for (number, time) in [(u64::MAX, i64::MIN), (u64::MAX, i64::MAX), (0, i64::MIN)] {
+        for turns in 0..40 {
+            let mut sim = Sim::new(3, "3.6.16", Medium::Disk);
+            sim.run(turns);
+            let mut facts = sim.facts();
+            for member in &mut facts.members {
+                let Link::Up { report, .. } = &mut member.link else { continue };
+                report.directive = number;
+                report.directory.bytes = number;
+                report.process.started_at = time;
+                if let Some(etcd) = &mut report.etcd {
+                    etcd.commit = number;
+                    etcd.applied = number;
+                    etcd.db_size = time;
+                }
+            }
+            let plan = operator::plan::plan(&facts);
+            let view = operator::plan::view::View::new(&facts);
+            let old = crds::etcdcluster::EtcdClusterStatus::default();
+            let (status, _) = operator::plan::status::cluster(&view, &plan, &old);
+            assert_eq!(status.members.len(), facts.members.len());
+        }
+    }
+}
+
+#[test]
+fn a_learner_is_promoted_also_when_only_the_leaders_agent_is_cut_off() {
+    for readable in [true, false] {
+        let mut sim = formed(3, "3.6.16", Medium::Disk);
+        let leader = sim.etcd.list[0].name.clone();
+        sim.leader_index = readable;
+        sim.scale(4);
+        while sim.etcd.list.len() < 4 {
+            sim.turn();
+        }
+        sim.cut_off = vec![leader];
+        sim.run(300);
+        assert_eq!(sim.voters(), if readable { 4 } else { 3 }, "{}", sim.story());
+        let plan = sim.plan_now();
+        let said = plan.waits.iter().any(|wait| wait.message.contains("how far the leader is, is not known"));
+        assert_eq!(said, !readable, "{plan:?}");
+    }
+}
+
+#[test]
+fn a_refusal_is_said_as_long_as_it_lasts() {
+    let mut sim = formed(3, "3.6.16", Medium::Disk);
+    sim.etcd.refuses = Some("not enough started members".into());
+    sim.scale(5);
+    sim.run(20);
+    for _ in 0..200 {
+        sim.turn();
+        let plan = sim.plan_now();
+        assert!(
+            plan.waits.iter().any(|wait| wait.message.contains("not enough started members")),
+            "{plan:?}"
+        );
+    }
+    assert!(sim.consensus_calls < 200, "{}", sim.consensus_calls);
+    sim.etcd.refuses = None;
+    sim.settle();
+    assert!(sim.plan_now().waits.is_empty());
+}
+
+#[test]
+fn m24_nudges_become_rare_for_a_joiner_that_never_serves() {
+    let mut sim = formed(3, "3.6.16", Medium::Disk);
+    sim.etcd.index = 10_000;
+    sim.never_serves = true;
+    sim.scale(4);
+    let nudges = |sim: &mut Sim, turns| {
+        let mut count = 0;
+        for _ in 0..turns {
+            count += sim.plan_now().steps().filter(|step| step.kind() == "Nudge").count();
+            sim.turn();
+        }
+        count
+    };
+    let early = nudges(&mut sim, 200);
+    nudges(&mut sim, 200);
+    let late = nudges(&mut sim, 600);
+    assert!(early > 20, "{early}");
+    assert!((4..=8).contains(&late), "{late} in a minute");
+}
+
+#[test]
+fn a_missing_permission_is_said() {
+    let mut sim = formed(3, "3.6.16", Medium::Disk);
+    sim.missing_verbs = vec!["create poddisruptionbudgets.policy".into()];
+    let plan = sim.plan_now();
+    assert!(plan.waits.iter().any(|wait| wait.message.contains("create poddisruptionbudgets.policy")));
+}

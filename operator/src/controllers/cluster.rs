@@ -45,6 +45,8 @@ const RETRY_ENDING: Duration = Duration::from_secs(2);
 const MOMENT: Duration = Duration::from_millis(500);
 /// A membership call that etcd refused is made again after this at the latest: it refuses some for 5 s and no longer.
 const AFTER_REFUSAL: Duration = Duration::from_millis(400);
+/// Between two writes of statuses in which nothing is urgent: an agent that reports without end is not passed on.
+const BETWEEN_WRITES: SignedDuration = SignedDuration::from_millis(1500);
 /// Between two looks at a cluster whose quorum has been lost for a while.
 const WITHOUT_QUORUM: Duration = Duration::from_secs(10);
 /// So many failures in a row that usually pass by themselves are not said.
@@ -83,7 +85,11 @@ async fn living(world: &World, key: &ClusterKey, objects: Objects) -> Duration {
     let unproven_since = memory.unproven_since;
     drop(view);
     facts.unproven_since = unproven_since;
-    let plan = plan::plan(&facts);
+    let mut plan = plan::plan(&facts);
+    if plan.has_consensus_step() {
+        observe::confirm(world, &mut facts).await;
+        plan = plan::plan(&facts);
+    }
     let outcome = Executor::new(world, key, &facts, &objects, memory).run(&plan).await;
     finish(world, key, started, &facts, &plan, outcome).await
 }
@@ -124,11 +130,19 @@ async fn finish(
     let passing = !failures.is_empty() && memory.failures < PATIENCE && failures.iter().all(PassError::is_momentary);
     let hurry = passing || (acted && failures.is_empty() && memory.busy % 4 != 0);
     let reported = if hurry {
-        Ok(())
+        Ok(Told::Now)
     } else {
-        tell(world, key, facts, plan, &cluster, &members).await
+        tell(world, key, facts, plan, &cluster, &members, &mut memory).await
     };
     let mut delay = plan.again.unwrap_or(SAFETY_NET).min(SAFETY_NET);
+    let reported = match reported {
+        Ok(Told::Later(left)) => {
+            delay = delay.min(left);
+            Ok(())
+        }
+        Ok(Told::Now) => Ok(()),
+        Err(error) => Err(error),
+    };
     if let Some(since) = facts.unproven_since {
         // Time itself changes what is known of the quorum.
         let settled = facts.now.duration_since(since) > SignedDuration::from_secs(15);
@@ -156,9 +170,36 @@ async fn finish(
             }
         }
     }
+    if remember_failures(&mut memory, &failures) {
+        delay = delay.min(MOMENT);
+    }
     world.operator.metrics.pass(started.elapsed(), errors.is_empty());
     world.put_memory(key, memory);
     delay
+}
+
+/// What fails again and again is a fact for the next plan, which says so. True: there is nothing of it any more, which
+/// is to be said, too.
+fn remember_failures(memory: &mut Memory, failures: &[PassError]) -> bool {
+    let before = std::mem::take(&mut memory.failed);
+    if memory.failures > 1 {
+        memory.failed = failures
+            .iter()
+            .filter(|error| !error.is_momentary() && !matches!(error, PassError::NotLeader(_)))
+            .map(|error| error.to_string().chars().take(300).collect())
+            .collect();
+        memory.failed.sort();
+        memory.failed.dedup();
+    }
+    memory.failed.is_empty() && !before.is_empty()
+}
+
+/// What became of a report.
+enum Told {
+    /// What there was to write is written.
+    Now,
+    /// It waits for so long: nothing in it is urgent, and something was written a moment ago.
+    Later(Duration),
 }
 
 /// Writes the statuses where they differ.
@@ -169,11 +210,33 @@ async fn tell(
     plan: &Plan,
     cluster: &crds::EtcdCluster,
     members: &std::collections::HashMap<String, std::sync::Arc<crds::EtcdMember>>,
-) -> Result<(), PassError> {
+    memory: &mut Memory,
+) -> Result<Told, PassError> {
     let apis = Apis::new(&world.operator.client, &key.namespace);
     let view = View::new(facts);
     let old = cluster.status.clone().unwrap_or_default();
     let (new, told) = status::cluster(&view, plan, &old);
+    let of_members: Vec<_> = view
+        .members
+        .iter()
+        .filter(|member| !facts.cluster.ending || !member.fact.deleting)
+        .filter_map(|member| {
+            let object = members.get(&member.fact.name)?;
+            let old = object.status.clone().unwrap_or_default();
+            let generation = object.metadata.generation.unwrap_or(0);
+            let new = member_status::member(&view, plan, member, generation, &old);
+            Some((member.fact, old, new))
+        })
+        .collect();
+    if old != new || of_members.iter().any(|(_, old, new)| old != new) {
+        let urgent = status::is_urgent(&old, &new)
+            || of_members.iter().any(|(_, old, new)| member_status::is_urgent(old, new));
+        let age = memory.told.map(|told| facts.now.duration_since(told));
+        if let Some(age) = age.filter(|age| !urgent && *age < BETWEEN_WRITES) {
+            return Ok(Told::Later((BETWEEN_WRITES - age).unsigned_abs()));
+        }
+        memory.told = Some(facts.now);
+    }
     let of_cluster = async {
         let answer = report::write(
             &apis.clusters,
@@ -190,32 +253,21 @@ async fn tell(
         events::of_conditions(world, cluster, &told);
         Ok(())
     };
-    let of_members = join_all(
-        view.members
-            .iter()
-            .filter(|member| !facts.cluster.ending || !member.fact.deleting)
-            .map(|member| {
-                let (apis, plan, view) = (&apis, &plan, &view);
-                async move {
-                    let Some(object) = members.get(&member.fact.name) else {
-                        return Ok(());
-                    };
-                    let old = object.status.clone().unwrap_or_default();
-                    let generation = object.metadata.generation.unwrap_or(0);
-                    let new = member_status::member(view, plan, member, generation, &old);
-                    let (name, uid) = (&member.fact.name, &member.fact.uid);
-                    let answer = report::write(&apis.members, name, uid, &old, &new, report::MEMBER_RECORDS).await?;
-                    if let Some(item) = answer.and_then(cache::member) {
-                        world.cache.members.put(item);
-                    }
-                    Ok(())
-                }
-            }),
-    );
+    let of_members = join_all(of_members.iter().map(|(member, old, new)| {
+        let api = &apis.members;
+        async move {
+            let answer = report::write(api, &member.name, &member.uid, old, new, report::MEMBER_RECORDS).await?;
+            if let Some(item) = answer.and_then(cache::member) {
+                world.cache.members.put(item);
+            }
+            Ok(())
+        }
+    }));
     let (cluster, members): (Result<(), PassError>, Vec<Result<(), PassError>>) =
         futures::join!(of_cluster, of_members);
     cluster?;
-    members.into_iter().collect()
+    members.into_iter().collect::<Result<(), PassError>>()?;
+    Ok(Told::Now)
 }
 
 /// Members go first when a namespace ends, while their cluster still stands: then nothing is to be repaired (U17).

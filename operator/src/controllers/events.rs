@@ -37,6 +37,7 @@ pub(super) fn of_steps(world: &World, cluster: &EtcdCluster, done: &[Step]) {
             | Step::SetDormant { .. }
             | Step::SetVersion { .. }
             | Step::DeleteMember { .. }
+            | Step::EnsureFinalizer { .. }
             | Step::ReleaseMember { .. }
             | Step::EnsureAgentIdentity { .. }
             | Step::CreateClaim { .. }

@@ -178,6 +178,7 @@ impl<'w> Executor<'w> {
                     .await
             }
             Step::DeleteMember { member, uid } => self.delete_member(member, uid).await,
+            Step::EnsureFinalizer { member, .. } => self.hold_member(step, member).await,
             Step::ReleaseMember { member, uid } => self.release_member(member, uid).await,
             Step::EnsureAgentIdentity { member } => self.ensure_identity(step, member).await.map(drop),
             Step::CreateClaim { member } => self.create_claim(step, member).await,
@@ -195,7 +196,7 @@ impl<'w> Executor<'w> {
                 nonce,
                 order,
             } => self.direct(step, member, *number, nonce, order).await,
-            Step::Nudge { via } => self.nudge(step, via).await,
+            Step::Nudge { via, member } => self.nudge(step, via, member).await,
             Step::AddLearner { via, peer_url, .. } => self.add_learner(step, via, peer_url).await,
             Step::Promote { via, id, .. } => self.promote(step, via, *id).await,
             Step::Remove { via, id, .. } => self.remove(step, via, *id).await,
@@ -285,13 +286,14 @@ fn detail(step: &Step) -> String {
         Step::Promote { via, id, .. } | Step::Remove { via, id, .. } | Step::MoveLeader { via, id, .. } => {
             format!("{id} via {via}")
         }
-        Step::Nudge { via } => format!("via {via}"),
+        Step::Nudge { via, .. } => format!("via {via}"),
         Step::ApplyBudget { voters, target } => format!("{voters} voters, target {target}"),
         Step::LabelPod { voter, .. } => format!("voter: {voter}"),
         Step::SetDormant { dormant, .. } => format!("dormant: {dormant}"),
         Step::SetVersion { version, .. } | Step::SetPodImage { version, .. } => version.to_string(),
         Step::MarkBootstrap { .. }
         | Step::DeleteMember { .. }
+        | Step::EnsureFinalizer { .. }
         | Step::ReleaseMember { .. }
         | Step::EnsureAgentIdentity { .. }
         | Step::CreateClaim { .. }

@@ -7,7 +7,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::plan::facts::{Refusal, Sent};
+use crate::plan::facts::{Nudged, Refusal, Sent, Unanswered};
 
 /// Memory of one cluster.
 #[derive(Debug, Default)]
@@ -21,12 +21,18 @@ pub(super) struct Memory {
     pub linked: BTreeSet<String>,
     /// Names that somebody else has (`Kind/name`), and when that was found out.
     pub taken: HashMap<String, Timestamp>,
-    /// The last raft write made for a joiner.
-    pub nudged: Option<Timestamp>,
+    /// The raft writes made for a joiner.
+    pub nudged: Option<Nudged>,
     /// Since when no voter has proven a quorum.
     pub unproven_since: Option<Timestamp>,
-    /// The last membership call that etcd refused.
+    /// The last membership call, when etcd refused it.
     pub refusal: Option<Refusal>,
+    /// The last membership call that got no answer.
+    pub unanswered: Option<Unanswered>,
+    /// What failed in the last pass, and not only for a moment.
+    pub failed: Vec<String>,
+    /// When a status was last written.
+    pub told: Option<Timestamp>,
     /// Passes in a row that failed.
     pub failures: u32,
     /// Passes in a row that did something.

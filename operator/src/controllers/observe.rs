@@ -26,7 +26,7 @@ use crate::{
     agents::MemberKey,
     plan::{
         facts::{
-            Binding, Budget, Claim, Cluster, ClusterRecord, Fact, Facts, Id, Link, Listed, Member, MemberList,
+            Binding, Budget, Claim, Cluster, ClusterRecord, Fact, Facts, Id, Leader, Link, Listed, Member, MemberList,
             MemberRecord, PodFact, Seed, ServiceState, Services, Version,
         },
         view::serves,
@@ -37,6 +37,8 @@ use crate::{
 
 /// Owner of an object that our watches do not see.
 const SOMEBODY: &str = "somebody else";
+/// Longest wait for the leader's index.
+const LEADER_DEADLINE: Duration = Duration::from_secs(1);
 /// Longest wait for etcd's member list.
 const LIST_DEADLINE: Duration = Duration::from_millis(1500);
 
@@ -90,9 +92,13 @@ pub(super) fn local(world: &World, key: &ClusterKey, objects: &Objects, memory: 
         },
         services: services(&world.cache, key, cluster, memory, now),
         budget: budget(&world.cache, key, cluster, memory, now),
-        nudged: memory.nudged,
+        nudged: memory.nudged.clone(),
         unproven_since: memory.unproven_since,
         refusal: memory.refusal.clone(),
+        unanswered: memory.unanswered.clone(),
+        leader: None,
+        missing_verbs: world.operator.rbac.missing().iter().map(ToString::to_string).collect(),
+        failed: memory.failed.clone(),
     }
 }
 
@@ -203,6 +209,8 @@ fn member_record(member: &EtcdMember) -> MemberRecord {
             })
         }),
         directive: u64::try_from(status.directive).unwrap_or(0),
+        member_id: status.member_id.as_deref().and_then(Id::parse),
+        heard: status.data_directory.is_some(),
         voter: status.is_voter,
         pod_uid: status.pod_uid.clone(),
     }
@@ -309,7 +317,35 @@ pub(super) async fn remote(world: &World, facts: &mut Facts) {
         return;
     }
     refresh_reports(world, facts).await;
-    facts.list = member_list(facts).await;
+    (facts.list, facts.leader) = futures::join!(member_list(facts), leader(facts));
+}
+
+/// The leader by etcd's own word, when a learner waits for its index and the leader's agent is not heard.
+async fn leader(facts: &Facts) -> Option<Leader> {
+    let live = |member: &Member| member.link.live().and_then(|report| report.etcd.clone());
+    let etcds: Vec<_> = facts.members.iter().filter_map(live).collect();
+    let id = etcds.iter().filter(|etcd| !etcd.learner).find_map(|etcd| etcd.leader)?;
+    let learner = etcds.iter().any(|etcd| etcd.learner && etcd.serving);
+    if !learner || etcds.iter().any(|etcd| etcd.member_id == id) {
+        return None;
+    }
+    let bound = |member: &&Member| member.record.binding.as_ref().is_some_and(|binding| binding.id == id);
+    let url = client_url(facts.members.iter().find(bound)?)?;
+    let admin = Admin::new(&url, &Access::Plain, LEADER_DEADLINE).await.ok()?;
+    let status = admin.status().await.ok()?;
+    // By its own word.
+    (status.leader == Some(status.member_id) && status.member_id.0 == id.0).then_some(Leader {
+        id,
+        commit: status.commit_index,
+        at: facts.now,
+    })
+}
+
+/// Before a step of consensus: the word of all who are counted on is heard anew. A link can look alive while its agent
+/// is frozen.
+pub(super) async fn confirm(world: &World, facts: &mut Facts) {
+    let voters = |member: &Member| member.link.live().is_some_and(|report| report.etcd.is_some());
+    ask_again(world, facts, voters).await;
 }
 
 async fn refresh_reports(world: &World, facts: &mut Facts) {
@@ -325,13 +361,18 @@ async fn refresh_reports(world: &World, facts: &mut Facts) {
     if !learner && !leaderless {
         return;
     }
+    let needed =
+        |member: &Member| live(member).is_some_and(|etcd| etcd.learner || etcd.leader == Some(etcd.member_id) || leaderless);
+    ask_again(world, facts, needed).await;
+}
+
+/// Reads the reports of these members again.
+async fn ask_again(world: &World, facts: &mut Facts, which: impl Fn(&Member) -> bool) {
     let asked: Vec<(usize, MemberKey)> = facts
         .members
         .iter()
         .enumerate()
-        .filter(|(_, member)| {
-            live(member).is_some_and(|etcd| etcd.learner || etcd.leader == Some(etcd.member_id) || leaderless)
-        })
+        .filter(|(_, member)| which(member))
         .map(|(index, member)| {
             (
                 index,

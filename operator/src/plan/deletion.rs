@@ -2,6 +2,7 @@
 
 use super::{
     step::{Plan, Step, WaitReason},
+    unanswered,
     view::View,
 };
 
@@ -18,6 +19,17 @@ pub(super) fn release_all(view: &View, plan: &mut Plan) {
     plan.wait(WaitReason::Ending, None, "the cluster is being deleted");
 }
 
+/// A living member without our finalizer (its operator was away) would take its claim with it before etcd has forgotten
+/// it.
+pub(super) fn hold(view: &View, plan: &mut Plan) {
+    for member in view.staying().filter(|member| !member.fact.finalizer) {
+        plan.step(Step::EnsureFinalizer {
+            member: member.fact.name.clone(),
+            uid: member.fact.uid.clone(),
+        });
+    }
+}
+
 /// Members being deleted which etcd does not list (any more), by a list read with quorum or because no cluster was
 /// ever formed.
 pub(super) fn release_forgotten(view: &View, plan: &mut Plan) {
@@ -27,8 +39,8 @@ pub(super) fn release_forgotten(view: &View, plan: &mut Plan) {
         .iter()
         .filter(|member| member.fact.deleting && member.fact.finalizer)
     {
-        let listed = view.facts.list.known().is_some() && member.listed.is_some();
-        if !formed || (view.facts.list.known().is_some() && !listed) {
+        let forgotten = view.facts.list.known().is_some() && member.listed.is_none() && !unanswered::may_add(view, member);
+        if !formed || forgotten {
             plan.step(Step::ReleaseMember {
                 member: member.fact.name.clone(),
                 uid: member.fact.uid.clone(),

@@ -7,6 +7,7 @@ use jiff::SignedDuration;
 use super::{
     FRESH,
     facts::{Link, Member},
+    join,
     report::{DirectoryState, Etcd, ProcessState},
     step::{Plan, Step, WaitReason},
     view::{MemberView, Standing, View, quorum},
@@ -109,21 +110,30 @@ fn company_expected(view: &View) -> bool {
 
 fn caught_up(view: &View, member: &MemberView) -> Result<(), &'static str> {
     let own = fresh(view, member.fact).ok_or("its indexes are not known freshly")?;
-    let leader = view
-        .leader()
-        .and_then(|leader| fresh(view, leader.fact))
-        .ok_or("the leader's index is not known freshly")?;
+    let commit = leader_index(view).ok_or(
+        "how far the leader is, is not known: neither its agent nor its etcd (port 2379) tells the operator",
+    )?;
     if !own.serving {
         return Err("it does not serve yet");
     }
     if own.receiving_snapshot {
         return Err("it is receiving a snapshot");
     }
-    let allowed = LAG.max(leader.commit / LAG_PART);
-    if leader.commit.saturating_sub(own.applied) > allowed {
+    let allowed = LAG.max(commit / LAG_PART);
+    if commit.saturating_sub(own.applied) > allowed {
         return Err("it is catching up with the leader's log");
     }
     Ok(())
+}
+
+/// By its agent, else by etcd's own word.
+fn leader_index(view: &View) -> Option<u64> {
+    let by_agent = view.leader().and_then(|leader| fresh(view, leader.fact));
+    by_agent.map(|etcd| etcd.commit).or_else(|| {
+        let leader = view.facts.leader?;
+        let age = view.facts.now.duration_since(leader.at);
+        (age <= SignedDuration::try_from(FRESH).ok()?).then_some(leader.commit)
+    })
 }
 
 fn fresh<'f>(view: &View, member: &'f Member) -> Option<&'f Etcd> {
@@ -172,6 +182,16 @@ pub(super) fn add(view: &View, via: &str, plan: &mut Plan) -> bool {
                 WaitReason::Quorum,
                 Some(name),
                 "a voter is not well: it is repaired before another member joins",
+            );
+            return false;
+        }
+        if let Some(entering) = join::entering(view) {
+            // Its start fails when the list becomes another one meanwhile.
+            plan.look_again(CATCH_UP_POLL);
+            plan.wait(
+                WaitReason::EtcdStarting,
+                Some(entering),
+                format!("{entering} is starting; others are admitted when it is in"),
             );
             return false;
         }

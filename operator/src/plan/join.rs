@@ -14,6 +14,10 @@ use super::{
 
 /// Time between two writes that let a joiner publish itself.
 const NUDGE_EVERY: SignedDuration = SignedDuration::from_millis(400);
+/// The same, when they have not helped for ...
+const NUDGE_SLOWLY: SignedDuration = SignedDuration::from_secs(10);
+/// ... so long.
+const NUDGE_PATIENCE: SignedDuration = SignedDuration::from_secs(30);
 /// How long one joiner holds up the next.
 const ENTRY: SignedDuration = SignedDuration::from_secs(5);
 /// An order that has just been sent shows in the next report.
@@ -27,11 +31,7 @@ const NUDGE_ABOVE: u64 = 4000;
 /// Not while more members are about to be admitted: the list in the order must be the list that the joiner finds
 /// ("member count is unequal").
 pub(super) fn send_joins(view: &View, list: &MemberList, plan: &mut Plan) {
-    let mut entering = view
-        .members
-        .iter()
-        .find(|member| is_entering(view, member))
-        .map(|member| &member.fact.name);
+    let mut entering = entering(view);
     for member in view.members.iter().filter(|member| !member.fact.deleting) {
         let (Standing::Unbound(id) | Standing::Joining(id)) = member.standing else {
             continue;
@@ -77,6 +77,12 @@ pub(super) fn send_joins(view: &View, list: &MemberList, plan: &mut Plan) {
     }
 }
 
+/// The member that is on its way in: the list that it has been told must stay what it is until it has looked.
+pub(super) fn entering<'a>(view: &View<'a>) -> Option<&'a String> {
+    let entering = view.members.iter().find(|member| is_entering(view, member));
+    entering.map(|member| &member.fact.name)
+}
+
 /// It was told to join, and its etcd does not answer its peers yet. Not for ever: one that hangs must not keep others
 /// out.
 fn is_entering(view: &View, member: &MemberView) -> bool {
@@ -89,7 +95,8 @@ fn is_entering(view: &View, member: &MemberView) -> bool {
     let now = view.facts.now;
     match report.process.state {
         ProcessState::Starting => {
-            let age = now.as_second() - report.process.started_at;
+            // By the clock of another machine.
+            let age = now.as_second().saturating_sub(report.process.started_at).saturating_abs();
             report.etcd.is_none() && age <= ENTRY.as_secs()
         }
         ProcessState::Held => {
@@ -149,11 +156,20 @@ pub(super) fn nudge(view: &View, via: &str, plan: &mut Plan) {
         Some(name),
         format!("etcd of {name} has joined and does not serve yet"),
     );
-    let age = view.facts.nudged.map(|at| view.facts.now.duration_since(at));
-    if age.is_none_or(|age| age >= NUDGE_EVERY) {
-        plan.step(Step::Nudge { via: via.to_owned() });
+    let now = view.facts.now;
+    let nudged = view.facts.nudged.as_ref().filter(|nudged| nudged.member == name);
+    let every = match nudged {
+        Some(nudged) if now.duration_since(nudged.since) >= NUDGE_PATIENCE => NUDGE_SLOWLY,
+        Some(_) | None => NUDGE_EVERY,
+    };
+    let age = view.facts.nudged.as_ref().map(|nudged| now.duration_since(nudged.last));
+    if age.is_none_or(|age| age >= every) {
+        plan.step(Step::Nudge {
+            via: via.to_owned(),
+            member: name.to_owned(),
+        });
     }
-    plan.look_again(Duration::from_millis(400));
+    plan.look_again(every.unsigned_abs());
 }
 
 fn waits_for_a_write(member: &MemberView) -> bool {

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::{
     facts::{Medium, Version},
     report::Report,
-    status::{coarse, directory, id_of, role},
+    status::{coarse, directory, id_of, role, states},
     step::Plan,
     view::{MemberView, Standing, View},
 };
@@ -75,6 +75,21 @@ pub fn member(
         conditions::set(&mut status.conditions, condition, view.facts.now);
     }
     status
+}
+
+/// As [`super::status::is_urgent`]: planning itself reads some of it.
+#[must_use]
+pub fn is_urgent(old: &EtcdMemberStatus, new: &EtcdMemberStatus) -> bool {
+    let told = |status: &EtcdMemberStatus| {
+        (
+            states(&status.conditions),
+            status.is_voter,
+            status.member_id.clone(),
+            status.pod_uid.clone(),
+            status.data_directory.is_some(),
+        )
+    };
+    told(old) != told(new)
 }
 
 fn exit(report: &Report) -> Option<EtcdExit> {

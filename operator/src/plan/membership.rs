@@ -8,12 +8,17 @@ use super::{
     deletion,
     facts::Fact,
     growth, join, repair, shrink,
-    step::{Plan, WaitReason},
+    step::{Plan, Step, WaitReason},
+    unanswered,
     view::View,
 };
 
-/// A refused call is not made again before this.
+/// A refused call is not made again before this ...
 const AFTER_REFUSAL: SignedDuration = SignedDuration::from_millis(200);
+/// ... and before this, when it is refused for longer than etcd refuses healthy changes (5 s).
+const AFTER_MANY: SignedDuration = SignedDuration::from_secs(2);
+/// So long.
+const REFUSES_OFTEN: SignedDuration = SignedDuration::from_secs(10);
 
 pub(super) fn steer(view: &View, plan: &mut Plan) {
     let list = match &view.facts.list {
@@ -46,30 +51,53 @@ pub(super) fn steer(view: &View, plan: &mut Plan) {
         return;
     };
     join::nudge(view, via, plan);
-    let refused = view
-        .facts
-        .refusal
-        .as_ref()
-        .filter(|refusal| view.facts.now.duration_since(refusal.at) < AFTER_REFUSAL);
-    if let Some(refusal) = refused {
-        plan.wait(
-            WaitReason::Refused,
-            None,
-            format!("etcd refused a change of membership for now: {}", refusal.message),
-        );
-        plan.look_again(Duration::from_millis(200));
-        join::send_joins(view, list, plan);
-        return;
+    let mut wanted = change(view, via);
+    if let Some(open) = unanswered::open(view) {
+        unanswered::restrain(open, &mut wanted);
     }
+    let busy = wanted.has_consensus_step();
+    let admits = wanted.steps().any(|step| matches!(step, Step::AddLearner { .. }));
+    let refused_for_long = refused(view, &mut wanted);
+    plan.absorb(wanted);
+    // What a joiner is told must be what it finds: not while the list is about to change.
+    if !busy || (refused_for_long && !admits) {
+        join::send_joins(view, list, plan);
+    }
+}
+
+/// The one change of membership that is due, or what it waits for.
+fn change(view: &View, via: &str) -> Plan {
+    let mut wanted = Plan::default();
     let lone = view.voters() == 1;
-    let done = repair::remove_broken(view, plan)
+    let _one_is_enough = repair::remove_broken(view, &mut wanted)
         // With a lone voter all that are ready join before any is promoted: after the first promotion etcd refuses
         // an add until all voters have been connected for 5 s.
-        || (lone && growth::add(view, via, plan))
-        || growth::promote(view, via, plan)
-        || (!lone && growth::add(view, via, plan))
-        || shrink::surplus(view, plan);
-    if !done {
-        join::send_joins(view, list, plan);
+        || (lone && growth::add(view, via, &mut wanted))
+        || growth::promote(view, via, &mut wanted)
+        || (!lone && growth::add(view, via, &mut wanted))
+        || shrink::surplus(view, &mut wanted);
+    wanted
+}
+
+/// A refused call waits a moment before it is made again; that it is refused is said as long as it is. True: it has
+/// been refused for a while.
+fn refused(view: &View, wanted: &mut Plan) -> bool {
+    let now = view.facts.now;
+    let lately = view.facts.refusal.as_ref().filter(|refusal| now.duration_since(refusal.at) < REFUSES_OFTEN);
+    let Some(refusal) = lately.filter(|_| wanted.has_consensus_step()) else {
+        return false;
+    };
+    wanted.wait(
+        WaitReason::Refused,
+        None,
+        format!("etcd refuses a change of membership for now: {}", refusal.message),
+    );
+    let lasts = now.duration_since(refusal.since);
+    let pause = if lasts < REFUSES_OFTEN { AFTER_REFUSAL } else { AFTER_MANY };
+    let left = pause.saturating_sub(now.duration_since(refusal.at));
+    if left > SignedDuration::ZERO {
+        wanted.chains.retain(|chain| !chain.iter().any(Step::is_consensus));
+        wanted.look_again(left.unsigned_abs());
     }
+    lasts >= REFUSES_OFTEN
 }

@@ -26,6 +26,7 @@ mod shrink;
 pub mod status;
 pub mod step;
 mod target;
+mod unanswered;
 pub mod view;
 
 use std::time::Duration;
@@ -58,14 +59,16 @@ pub fn plan(facts: &Facts) -> Plan {
         return plan;
     }
     target::wake_at_deadline(&view, &mut plan);
-    if members_without_agent(&view, &mut plan) {
+    obstacles(facts, &mut plan);
+    deletion::hold(&view, &mut plan);
+    if made_without_agents(&view, &mut plan) {
         return plan;
     }
     if view.target() > 0 || facts.cluster.record.cluster_id.is_some() {
         objects::services(&view, &mut plan);
     }
     pods::all(&view, &mut plan);
-    if view.target() == 0 {
+    if view.is_paused() {
         pause::pause(&view, &mut plan);
         objects::budget(&view, &mut plan);
         return plan;
@@ -81,18 +84,61 @@ pub fn plan(facts: &Facts) -> Plan {
     plan
 }
 
-/// Pods of the Go operator have no agent: they are left as they are until adoption is there.
-fn members_without_agent(view: &View, plan: &mut Plan) -> bool {
-    let mut missing = view
+/// A cluster that was made without agents is left as it is until adoption is there: its Pods cannot be made again as
+/// they were, and one of ours on such a directory would not start, or would serve without the cluster's TLS.
+fn made_without_agents(view: &View, plan: &mut Plan) -> bool {
+    let agentless: Vec<&str> = view
         .members
         .iter()
-        .filter(|member| member.fact.pod.ours().is_some_and(|pod| !pod.has_agent))
-        .map(|member| member.fact.name.as_str());
-    let Some(first) = missing.next() else { return false };
+        .filter(|member| member.agentless)
+        .map(|member| member.fact.name.as_str())
+        .collect();
+    // No cluster with these is formed by us, and neither can be set later.
+    let formed = view.facts.cluster.record.cluster_id.is_some();
+    let needed = if formed { view.facts.cluster.spec.blocks_formation.as_slice() } else { &[] };
+    if agentless.is_empty() && needed.is_empty() {
+        return false;
+    }
+    let because = if agentless.is_empty() {
+        format!("{} is not acted on yet", needed.join(", "))
+    } else {
+        format!("made without an agent: {}", agentless.join(", "))
+    };
+    let absent: Vec<&str> = view
+        .members
+        .iter()
+        .filter(|member| !member.fact.deleting && !member.fact.dormant && member.fact.pod.ours().is_none())
+        .map(|member| member.fact.name.as_str())
+        .collect();
+    let gone = if absent.is_empty() {
+        String::new()
+    } else {
+        format!("; {} has no Pod, and none is made in its place", absent.join(", "))
+    };
     plan.wait(
         WaitReason::HandsOff,
-        Some(first),
-        "its Pod has no agent, so nothing of this cluster is touched",
+        None,
+        format!("{because}, so this version touches nothing of this cluster{gone}"),
     );
+    // No link tells how it is.
+    plan.look_again(Duration::from_secs(10));
     true
+}
+
+/// What keeps the operator from acting at all, for the conditions.
+fn obstacles(facts: &Facts, plan: &mut Plan) {
+    if !facts.missing_verbs.is_empty() {
+        plan.look_again(Duration::from_secs(30));
+        plan.wait(
+            WaitReason::NotPermitted,
+            None,
+            format!(
+                "the operator's ClusterRole does not grant: {}; apply the role of this version",
+                facts.missing_verbs.join(", ")
+            ),
+        );
+    }
+    for failure in &facts.failed {
+        plan.wait(WaitReason::StepFailed, None, failure.clone());
+    }
 }

@@ -20,10 +20,10 @@ pub(super) fn all(view: &View, plan: &mut Plan) {
 fn one(view: &View, standing: &MemberView, plan: &mut Plan, steps: &mut Vec<Step>) {
     let member = standing.fact;
     let name = &member.name;
-    if member.deleting {
+    if member.deleting && !(may_vote(view, standing) && keeps_data(view, member)) {
         return;
     }
-    if member.dormant || view.target() == 0 {
+    if member.dormant || view.is_paused() {
         if let Some(pod) = member.pod.ours().filter(|pod| !pod.deleting && member.dormant) {
             steps.push(Step::DeletePod {
                 member: name.clone(),
@@ -53,6 +53,22 @@ fn one(view: &View, standing: &MemberView, plan: &mut Plan, steps: &mut Vec<Step
         ),
         PodFact::Ours(pod) => ours(view, member, pod, plan, steps),
     }
+}
+
+/// etcd may count on it: it is listed, or may be.
+fn may_vote(view: &View, member: &MemberView) -> bool {
+    match view.facts.list.known() {
+        Some(_) => member.listed.is_some(),
+        None => {
+            let formed = view.facts.cluster.record.cluster_id.is_some();
+            formed && (member.is_voter() || member.fact.record.binding.is_some())
+        }
+    }
+}
+
+/// A Pod for it would find the data.
+fn keeps_data(view: &View, member: &Member) -> bool {
+    view.facts.cluster.spec.medium == Medium::Disk && member.claim == Claim::Ours
 }
 
 /// False: no Pod may be made on it.
@@ -112,13 +128,13 @@ fn ours(view: &View, member: &Member, pod: &Pod, plan: &mut Plan, steps: &mut Ve
         );
     } else if member.link.live().is_none() {
         match (&pod.ip, &member.link) {
-            (Some(ip), super::facts::Link::Down { since, why, .. })
+            (Some(ip), super::facts::Link::Down { since, .. })
                 if view.facts.now.duration_since(*since) >= AGENT_PATIENCE =>
             {
                 plan.wait(
                     WaitReason::AgentUnreachable,
                     Some(name),
-                    format!("the agent of Pod {name} cannot be reached at {ip} port 2383 ({why}): allow the operator to reach that port"),
+                    format!("the agent of Pod {name} cannot be reached at {ip} port 2383: allow the operator to reach that port"),
                 );
             }
             (Some(_), super::facts::Link::Down { .. }) => {

@@ -45,10 +45,17 @@ enum Word {
     Silent,
 }
 
+/// A name that somebody else has chosen, cut to what a status can hold.
+fn cut(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(64).collect()
+}
+
 /// A quorum is proven to serve right now: by the list, which was read through it, or by a voter that knows a leader.
 #[must_use]
 pub fn proven(view: &View) -> bool {
-    view.facts.list.known().is_some() || view.members.iter().any(|member| member.is_voter() && member.healthy())
+    // Readiness of a Pod says nothing of a quorum.
+    let heard = |member: &MemberView| member.is_voter() && !member.agentless && member.healthy();
+    view.facts.list.known().is_some() || view.members.iter().any(heard)
 }
 
 /// What is known of the quorum.
@@ -66,7 +73,7 @@ pub fn judge(view: &View) -> Quorum {
     missing.extend(
         view.strangers()
             .filter(|listed| !listed.learner)
-            .map(|listed| format!("{} ({}) is no member of ours", listed.name, listed.id)),
+            .map(|listed| format!("{} ({}) is no member of ours", cut(&listed.name), listed.id)),
     );
     if proven(view) {
         return if missing.is_empty() {
@@ -82,6 +89,11 @@ pub fn judge(view: &View) -> Quorum {
     let down = words.iter().filter(|(_, word)| matches!(word, Word::Down(_))).count();
     if down > view.voters().saturating_sub(view.needed()) {
         return Quorum::Lost { missing };
+    }
+    // Nobody is there to ask, and their Pods are ready: what was said last stands.
+    let ready = voters.iter().filter(|member| member.agentless && member.healthy()).count();
+    if ready > 0 && ready >= view.needed() {
+        return Quorum::Undecided;
     }
     let unproven = view
         .facts
@@ -108,6 +120,9 @@ fn word(view: &View, member: &MemberView) -> Word {
         PodFact::Ours(pod) if pod.node.is_none() => return Word::Down("has a Pod without a node".into()),
         // In memory a Pod made after the data were is an empty one.
         PodFact::Ours(_) => {}
+    }
+    if member.agentless {
+        return Word::Down("has a Pod that is not ready".into());
     }
     match &member.fact.link {
         Link::Up { report, .. } => match (&report.etcd, member.has_data()) {

@@ -7,7 +7,7 @@ use crds::{
     etcdcluster::{EtcdClusterStatus, MemberState, MemberSummary, QuorumSummary},
     etcdmember::DataDirectoryState,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{
     quorum::{self, Quorum},
@@ -52,12 +52,32 @@ pub fn cluster(view: &View, plan: &Plan, old: &EtcdClusterStatus) -> (EtcdCluste
     for condition in cluster_conditions(view, plan, &quorum, done, old) {
         let event = event_of(&condition);
         if conditions::set(&mut status.conditions, condition, facts.now) == Change::Transition {
-            events.extend(event);
+            // Two conditions of one reason tell one story.
+            events.extend(event.filter(|event: &Event| events.iter().all(|told: &Event| told.reason != event.reason)));
         }
     }
     optional_conditions(view, plan, &mut status, &mut events);
     status.summary = summary(view, plan, &quorum, done, &old.summary);
     (status, events)
+}
+
+/// Must the new status be written at once? Where a status only follows what members do (a restart, a version, a
+/// message), writes can wait for each other: an agent that reports without end must not write to the API server.
+#[must_use]
+pub fn is_urgent(old: &EtcdClusterStatus, new: &EtcdClusterStatus) -> bool {
+    // Without its members' states, and with its words left out.
+    let told = |status: &EtcdClusterStatus| {
+        let conditions = states(&status.conditions);
+        let members: Vec<_> = status.members.iter().map(|member| (member.name.clone(), member.id.clone())).collect();
+        (conditions, members, status.observed_generation, status.quorum.clone())
+    };
+    new.cluster_id.is_none() || told(old) != told(new)
+}
+
+/// Conditions without their words.
+pub(super) fn states(conditions: &[Condition]) -> Vec<(String, String, String)> {
+    let state = |condition: &Condition| (condition.type_.clone(), condition.status.clone(), condition.reason.clone());
+    conditions.iter().map(state).collect()
 }
 
 fn is_broken(member: &MemberView) -> bool {
@@ -72,7 +92,7 @@ fn is_done(view: &View, plan: &Plan, quorum: &Quorum) -> bool {
     if view.facts.cluster.record.token.is_none() || !view.facts.cluster.spec.is_observed {
         return false;
     }
-    if view.target() == 0 {
+    if view.is_paused() {
         return view
             .members
             .iter()
@@ -155,7 +175,7 @@ fn health(view: &View, plan: &Plan, quorum: &Quorum, old: &EtcdClusterStatus) ->
     use ConditionStatus::{False, True};
     let (healthy, voters, needed) = (view.healthy_voters(), view.voters(), view.needed());
     let counts = format!("{healthy} of {voters} voters healthy, {needed} needed");
-    if view.target() == 0 && view.facts.cluster.record.token.is_some() {
+    if view.is_paused() && view.facts.cluster.record.token.is_some() {
         let message = "replicas is 0: set it above 0 to start".to_owned();
         return (
             Some((False, Reason::Paused, message.clone())),
@@ -227,7 +247,7 @@ fn health(view: &View, plan: &Plan, quorum: &Quorum, old: &EtcdClusterStatus) ->
 fn progress(view: &View, plan: &Plan, done: bool, old: &EtcdClusterStatus) -> Said {
     use ConditionStatus::{False, True};
     let record = &view.facts.cluster.record;
-    if record.token.is_some() && view.target() == 0 && done {
+    if record.token.is_some() && view.is_paused() && done {
         return (False, Reason::Paused, "replicas is 0".into());
     }
     if done {
@@ -243,6 +263,8 @@ fn progress(view: &View, plan: &Plan, done: bool, old: &EtcdClusterStatus) -> Sa
         .progress_deadline
         .as_ref()
         .is_some_and(|deadline| deadline.0 <= view.facts.now);
+    // Where nothing is touched, nothing is late.
+    let late = late && view.members.iter().all(|member| !member.agentless);
     if late && !makes_progress(plan) {
         let reason = if formed {
             Reason::DeadlineExceeded
@@ -289,7 +311,7 @@ fn optional_conditions(view: &View, plan: &Plan, status: &mut EtcdClusterStatus,
     let agentless: Vec<&str> = view
         .members
         .iter()
-        .filter(|member| member.fact.pod.ours().is_some_and(|pod| !pod.has_agent))
+        .filter(|member| member.agentless)
         .map(|member| member.fact.name.as_str())
         .collect();
     let wanted = [
@@ -318,9 +340,9 @@ fn optional_conditions(view: &View, plan: &Plan, status: &mut EtcdClusterStatus,
             ConditionType::AgentsMissing,
             Reason::PodWithoutAgent,
             (!agentless.is_empty()).then(|| {
-                format!(
-                    "Pods without an agent: {}; until they have one nothing of this cluster is changed",
-                    agentless.join(", ")
+                of_reason(WaitReason::HandsOff).map_or_else(
+                    || format!("made without an agent: {}", agentless.join(", ")),
+                    |wait| wait.message.clone(),
                 )
             }),
         ),
@@ -386,7 +408,7 @@ fn first_wait(plan: &Plan) -> Option<&Wait> {
 
 fn summary(view: &View, plan: &Plan, quorum: &Quorum, done: bool, old: &str) -> String {
     let head = match quorum {
-        _ if view.target() == 0 && view.facts.cluster.record.token.is_some() => "Paused".to_owned(),
+        _ if view.is_paused() && view.facts.cluster.record.token.is_some() => "Paused".to_owned(),
         Quorum::NotFormed => "Forming".to_owned(),
         Quorum::Healthy | Quorum::Serving { .. } => {
             format!(
@@ -448,7 +470,7 @@ pub(super) fn role(view: &View, member: &MemberView) -> MemberRole {
 }
 
 fn state(view: &View, member: &MemberView) -> MemberState {
-    if member.fact.dormant || (view.target() == 0 && member.fact.pod.ours().is_none()) {
+    if member.fact.dormant || (view.is_paused() && member.fact.pod.ours().is_none()) {
         return MemberState::Dormant;
     }
     let Some(report) = member.fact.link.live() else {

@@ -51,6 +51,15 @@ impl Plan {
         self.again = Some(self.again.map_or(delay, |earlier| earlier.min(delay)));
     }
 
+    /// Adds everything of another plan.
+    pub fn absorb(&mut self, other: Self) {
+        self.chains.extend(other.chains);
+        self.waits.extend(other.waits);
+        if let Some(delay) = other.again {
+            self.look_again(delay);
+        }
+    }
+
     /// All steps.
     pub fn steps(&self) -> impl Iterator<Item = &Step> {
         self.chains.iter().flatten()
@@ -81,6 +90,10 @@ pub enum WaitReason {
     InvalidSpec,
     /// Something of that name belongs to somebody else.
     NameTaken,
+    /// The operator lacks a permission.
+    NotPermitted,
+    /// A step fails again and again.
+    StepFailed,
     /// An image cannot be pulled.
     ImagePull,
     /// No node takes the Pod.
@@ -120,6 +133,8 @@ impl WaitReason {
         match self {
             Self::InvalidSpec => "InvalidSpec",
             Self::NameTaken => "NameTaken",
+            Self::NotPermitted => "NotPermitted",
+            Self::StepFailed => "StepFailed",
             Self::ImagePull => "ImagePull",
             Self::Unschedulable => "Unschedulable",
             Self::VolumePending => "VolumePending",
@@ -198,6 +213,13 @@ pub enum Step {
     },
     /// Delete a member object that etcd does not list (any more).
     DeleteMember {
+        /// The member.
+        member: String,
+        /// Its UID.
+        uid: String,
+    },
+    /// Put our finalizer on a member that lives without it.
+    EnsureFinalizer {
         /// The member.
         member: String,
         /// Its UID.
@@ -289,6 +311,8 @@ pub enum Step {
     Nudge {
         /// Voter to ask.
         via: String,
+        /// The joiner.
+        member: String,
     },
     /// Consensus: admit a learner.
     AddLearner {
@@ -338,6 +362,18 @@ impl Step {
         )
     }
 
+    /// Is it the same change? Who is asked for it makes no difference.
+    #[must_use]
+    pub fn is_same_change(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::AddLearner { peer_url: one, .. }, Self::AddLearner { peer_url: other, .. }) => one == other,
+            (Self::Promote { id: one, .. }, Self::Promote { id: other, .. })
+            | (Self::Remove { id: one, .. }, Self::Remove { id: other, .. })
+            | (Self::MoveLeader { id: one, .. }, Self::MoveLeader { id: other, .. }) => one == other,
+            _ => false,
+        }
+    }
+
     /// A look at something that is most probably as it should be.
     #[must_use]
     pub fn is_upkeep(&self) -> bool {
@@ -357,6 +393,7 @@ impl Step {
             Self::SetDormant { .. } => "SetDormant",
             Self::SetVersion { .. } => "SetVersion",
             Self::DeleteMember { .. } => "DeleteMember",
+            Self::EnsureFinalizer { .. } => "EnsureFinalizer",
             Self::ReleaseMember { .. } => "ReleaseMember",
             Self::EnsureAgentIdentity { .. } => "EnsureAgentIdentity",
             Self::CreateClaim { .. } => "CreateClaim",
@@ -386,6 +423,7 @@ impl Step {
             | Self::SetDormant { member, .. }
             | Self::SetVersion { member, .. }
             | Self::DeleteMember { member, .. }
+            | Self::EnsureFinalizer { member, .. }
             | Self::ReleaseMember { member, .. }
             | Self::EnsureAgentIdentity { member }
             | Self::CreateClaim { member }
@@ -395,6 +433,7 @@ impl Step {
             | Self::LabelPod { member, .. }
             | Self::Bind { member, .. }
             | Self::Direct { member, .. }
+            | Self::Nudge { member, .. }
             | Self::AddLearner { member, .. }
             | Self::Promote { member, .. }
             | Self::Remove { member, .. }
@@ -407,8 +446,7 @@ impl Step {
             | Self::ApplyHeadlessService
             | Self::ApplyClientService
             | Self::ApplyBudget { .. }
-            | Self::DeleteBudget
-            | Self::Nudge { .. } => None,
+            | Self::DeleteBudget => None,
         }
     }
 }

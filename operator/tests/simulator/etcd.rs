@@ -17,6 +17,8 @@ pub(crate) struct Etcd {
     pub index: u64,
     pub next_id: u64,
     pub max_learners: usize,
+    /// Every change of membership is refused so.
+    pub refuses: Option<String>,
     /// IDs that run, serve and are connected now.
     pub running: Vec<Id>,
 }
@@ -121,6 +123,9 @@ impl Etcd {
     }
 
     fn writable(&self) -> Result<(), String> {
+        if let Some(message) = &self.refuses {
+            return Err(message.clone());
+        }
         if self.has_quorum() {
             Ok(())
         } else {

@@ -1,7 +1,9 @@
 //! Carries plans out in the model, with the faults of a run.
 
+use std::time::Duration;
+
 use operator::plan::{
-    facts::{Budget, MemberRecord, Refusal, Sent, ServiceState},
+    facts::{Budget, MemberRecord, Nudged, Refusal, Sent, ServiceState, Unanswered},
     step::{Plan, Step},
 };
 
@@ -18,6 +20,13 @@ impl Sim {
                     self.forget();
                     return;
                 }
+                if let Some((late, turns)) = self.faults.apply_later
+                    && late == number
+                    && step.is_consensus()
+                {
+                    self.propose(step, turns);
+                    break;
+                }
                 let lost = self.faults.lose_answer == Some(number) || self.faults.crash_after == Some(number);
                 if !self.step(step, lost) {
                     break;
@@ -29,6 +38,12 @@ impl Sim {
                 }
                 if lost {
                     self.log.push("  ** answer lost".into());
+                    if step.is_consensus() {
+                        self.unanswered = Some(Unanswered {
+                            step: step.clone(),
+                            at: self.now,
+                        });
+                    }
                     break;
                 }
             }
@@ -39,8 +54,32 @@ impl Sim {
     fn forget(&mut self) {
         self.refusal = None;
         self.nudged = None;
+        self.unanswered = None;
         for member in &mut self.members {
             member.sent = None;
+        }
+    }
+
+    /// The call is given up after 2 s without an answer; etcd goes on with it.
+    fn propose(&mut self, step: &Step, turns: u32) {
+        self.log.push(format!("  ** no answer, carried out {turns} turns later: {step:?}"));
+        let at = self.now + Duration::from_millis(100) * turns;
+        self.proposals.push((at, step.clone()));
+        self.unanswered = Some(Unanswered {
+            step: step.clone(),
+            at: self.now,
+        });
+    }
+
+    pub(crate) fn late_proposals(&mut self) {
+        let now = self.now;
+        let due: Vec<Step> = self.proposals.extract_if(.., |(at, _)| *at <= now).map(|(_, step)| step).collect();
+        for step in due {
+            self.log.push(format!("  ** carried out late: {step:?}"));
+            self.refresh_running();
+            // Refused when it was done meanwhile.
+            let _ = self.apply(&step, true);
+            self.refresh_running();
         }
     }
 
@@ -49,6 +88,13 @@ impl Sim {
         self.refresh_running();
         let before = self.etcd.has_quorum();
         self.consensus_calls += usize::from(step.is_consensus());
+        for (_, open) in &self.proposals {
+            assert!(
+                !step.is_consensus() || step.is_same_change(open),
+                "invariant 1: {step:?} while {open:?} may still be carried out\n{}",
+                self.story()
+            );
+        }
         let answer = self.apply(step, lost);
         self.refresh_running();
         if before && step.is_consensus() {
@@ -59,10 +105,25 @@ impl Sim {
             );
         }
         match answer {
-            Ok(done) => done,
+            Ok(done) => {
+                if step.is_consensus() {
+                    // Carried out once more, it will be refused.
+                    self.proposals.retain(|(_, open)| !open.is_same_change(step));
+                    self.refusal = None;
+                    if !lost {
+                        self.unanswered = None;
+                    }
+                }
+                done
+            }
             Err(message) => {
                 self.log.push(format!("      refused: {message}"));
-                self.refusal = Some(Refusal { at: self.now, message });
+                let since = self.refusal.as_ref().map_or(self.now, |refusal| refusal.since);
+                self.refusal = Some(Refusal {
+                    at: self.now,
+                    since,
+                    message,
+                });
                 false
             }
         }
@@ -136,6 +197,7 @@ impl Sim {
                 );
                 self.member(member).deleting = true;
             }
+            Step::EnsureFinalizer { member, .. } => self.member(member).finalizer = true,
             Step::ReleaseMember { member, .. } => self.member(member).finalizer = false,
             Step::EnsureAgentIdentity { member } => self.member(member).secret = true,
             Step::CreateClaim { member } => self.member(member).claim = true,
@@ -153,6 +215,7 @@ impl Sim {
                     voter_label: *voter,
                     scheduled: false,
                     up: false,
+                    has_agent: true,
                     process: SimProcess::Absent,
                     directive: 0,
                 });
@@ -162,7 +225,15 @@ impl Sim {
                     pod.deleting = true;
                 }
             }
-            Step::SetPodImage { .. } | Step::Nudge { .. } => {}
+            Step::SetPodImage { .. } => {}
+            Step::Nudge { member, .. } => {
+                let before = self.nudged.take().filter(|nudged| nudged.member == *member);
+                self.nudged = Some(Nudged {
+                    member: member.clone(),
+                    since: before.map_or(self.now, |nudged| nudged.since),
+                    last: self.now,
+                });
+            }
             Step::LabelPod { member, voter, .. } => {
                 if let Some(pod) = &mut self.member(member).pod {
                     pod.voter_label = *voter;

@@ -9,4 +9,4 @@ mod execute;
 mod observe;
 mod world;
 
-pub(crate) use world::{Faults, Sim};
+pub(crate) use world::{Faults, Sim, SimProcess};

@@ -1,10 +1,11 @@
 //! The facts that an operator would gather of the model.
 
 use operator::plan::{
-    facts::{Claim, Cluster, Fact, Facts, Link, Listed, Medium, Member, MemberList, Pod, PodFact, Services, Trouble},
+    facts::{Claim, Cluster, Fact, Facts, Leader, Link, Listed, Medium, Member, MemberList, Pod, PodFact, Services, Trouble},
     report::{Directory, DirectoryState, Etcd, Identity, Process, ProcessState, Report},
 };
 
+use super::etcd::Entry;
 use super::world::{Sim, SimMember, SimProcess};
 
 impl Sim {
@@ -29,9 +30,13 @@ impl Sim {
                 client: self.client,
             },
             budget: self.budget,
-            nudged: self.nudged,
+            nudged: self.nudged.clone(),
             unproven_since: self.unproven_since,
             refusal: self.refusal.clone(),
+            unanswered: self.unanswered.clone(),
+            leader: self.leader_index.then(|| self.leader()).flatten(),
+            missing_verbs: self.missing_verbs.clone(),
+            failed: Vec::new(),
         }
     }
 
@@ -59,6 +64,17 @@ impl Sim {
             },
             at: self.now,
         }
+    }
+
+    /// The model's leader is the first running voter of the list.
+    fn leader(&self) -> Option<Leader> {
+        let runs = |entry: &&Entry| !entry.learner && self.etcd.running.contains(&entry.id);
+        let entry = self.etcd.list.iter().find(runs).filter(|_| self.etcd.has_quorum())?;
+        Some(Leader {
+            id: entry.id,
+            commit: self.etcd.index,
+            at: self.now,
+        })
     }
 
     fn member_facts(&self, member: &SimMember) -> Member {
@@ -89,7 +105,7 @@ impl Sim {
                     ip: pod.up.then(|| "10.0.0.1".to_owned()),
                     node: pod.scheduled.then(|| "n1".to_owned()),
                     voter_label: pod.voter_label,
-                    has_agent: true,
+                    has_agent: pod.has_agent,
                     etcd_version: Some(member.version),
                     trouble: (!pod.scheduled && self.unschedulable).then(|| Trouble {
                         reason: "Unschedulable".into(),
@@ -105,10 +121,10 @@ impl Sim {
     }
 
     fn link(&self, member: &SimMember) -> Link {
-        let (Some(pod), Some(disk)) = (&member.pod, &member.disk) else {
+        let (Some(pod), Some(disk)) = (member.pod.as_ref().filter(|pod| pod.has_agent), &member.disk) else {
             return Link::None;
         };
-        if !pod.up || self.links_down {
+        if !pod.up || self.links_down || self.cut_off.contains(&member.name) {
             return Link::Down {
                 since: pod.created,
                 why: "refused".into(),
@@ -117,6 +133,7 @@ impl Sim {
         }
         let runs = pod.process == SimProcess::Running;
         let state = match (&pod.process, disk.started) {
+            _ if disk.unreadable => DirectoryState::Unreadable,
             (SimProcess::Running | SimProcess::Starting(_), true) => DirectoryState::InUse,
             (_, true) => DirectoryState::Intact,
             (_, false) => DirectoryState::Unborn,
@@ -124,17 +141,7 @@ impl Sim {
         let entry = disk
             .identity
             .and_then(|(id, _)| self.etcd.list.iter().find(|entry| entry.id == id));
-        let leader = self
-            .etcd
-            .has_quorum()
-            .then(|| {
-                self.etcd
-                    .list
-                    .iter()
-                    .find(|entry| !entry.learner && self.etcd.running.contains(&entry.id))
-            })
-            .flatten()
-            .map(|entry| entry.id);
+        let leader = self.leader().map(|leader| leader.id);
         let etcd = disk.identity.filter(|_| runs).map(|(id, cluster)| Etcd {
             member_id: id,
             cluster_id: cluster,
@@ -144,7 +151,7 @@ impl Sim {
             learner: entry.is_some_and(|entry| entry.learner),
             version: member.version.to_string(),
             alarms: Vec::new(),
-            serving: true,
+            serving: !(self.never_serves && entry.is_some_and(|entry| entry.learner)),
             receiving_snapshot: false,
             db_size: 20_000,
         });

@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use operator::plan::{
     self,
-    facts::{Budget, ClusterRecord, Id, Medium, MemberRecord, Options, Refusal, Sent, ServiceState, Spec, Version},
-    step::{Order, Plan},
+    facts::{Budget, ClusterRecord, Id, Medium, MemberRecord, Nudged, Options, Refusal, Sent, ServiceState, Spec, Unanswered, Version},
+    step::{Order, Plan, Step},
 };
 
 use super::{check::Checks, etcd::Etcd};
@@ -20,6 +20,8 @@ pub(crate) struct Faults {
     pub crash_after: Option<usize>,
     /// The n-th step is done, and only its answer is lost.
     pub lose_answer: Option<usize>,
+    /// The n-th step has no answer, and is done so many turns later. (A Kubernetes step is done at once.)
+    pub apply_later: Option<(usize, u32)>,
 }
 
 pub(crate) struct Sim {
@@ -37,7 +39,17 @@ pub(crate) struct Sim {
     pub steps: usize,
     pub log: Vec<String>,
     pub refusal: Option<Refusal>,
-    pub nudged: Option<Timestamp>,
+    pub nudged: Option<Nudged>,
+    pub unanswered: Option<Unanswered>,
+    /// Proposals that etcd will carry out at that time, though whoever made them has given up.
+    pub proposals: Vec<(Timestamp, Step)>,
+    /// The leader's index can be read from etcd itself.
+    pub leader_index: bool,
+    /// Members whose agents are not heard.
+    pub cut_off: Vec<String>,
+    pub missing_verbs: Vec<String>,
+    /// Learners start and never serve.
+    pub never_serves: bool,
     pub unproven_since: Option<Timestamp>,
     pub counter: u64,
     /// Calls that change membership or leadership, refused ones too.
@@ -75,6 +87,7 @@ pub(crate) struct SimPod {
     pub voter_label: bool,
     pub scheduled: bool,
     pub up: bool,
+    pub has_agent: bool,
     pub process: SimProcess,
     /// The highest directive number accepted.
     pub directive: u64,
@@ -96,6 +109,8 @@ pub(crate) struct Disk {
     /// Applied index; 0 before it has started.
     pub applied: u64,
     pub started: bool,
+    /// Reading it fails.
+    pub unreadable: bool,
 }
 
 pub(crate) fn version(text: &str) -> Version {
@@ -130,6 +145,12 @@ impl Sim {
             log: Vec::new(),
             refusal: None,
             nudged: None,
+            unanswered: None,
+            proposals: Vec::new(),
+            leader_index: false,
+            cut_off: Vec::new(),
+            missing_verbs: Vec::new(),
+            never_serves: false,
             unproven_since: None,
             counter: 0,
             consensus_calls: 0,
@@ -170,6 +191,7 @@ impl Sim {
         self.execute(&plan);
         self.report(&plan);
         self.pass_time();
+        self.late_proposals();
         self.check();
         acted
     }
@@ -186,12 +208,15 @@ impl Sim {
                 .unwrap();
             let old = crds::EtcdMemberStatus {
                 is_voter: member.record.voter,
+                member_id: member.record.member_id.map(|id| id.to_string()),
                 pod_uid: member.record.pod_uid.clone(),
                 ..crds::EtcdMemberStatus::default()
             };
             let status = operator::plan::member_status::member(&view, plan, view_of, 1, &old);
             member.record.voter = status.is_voter;
             member.record.pod_uid = status.pod_uid;
+            member.record.member_id = status.member_id.as_deref().and_then(Id::parse);
+            member.record.heard |= status.data_directory.is_some();
         }
         let proven = operator::plan::quorum::proven(&view) || self.record.cluster_id.is_none();
         let now = self.now;
@@ -280,6 +305,7 @@ impl Sim {
                         identity: None,
                         applied: 0,
                         started: false,
+                        unreadable: false,
                     });
                 }
             }
@@ -296,6 +322,7 @@ impl Sim {
                 continue;
             };
             match (&pod.process, disk.identity) {
+                _ if disk.unreadable => {}
                 // A directory with a recorded identity starts by itself.
                 (SimProcess::Held, Some(_)) if disk.started => pod.process = SimProcess::Starting(0),
                 (SimProcess::Starting(age), Some((_, id))) => {
@@ -390,6 +417,7 @@ impl Sim {
                     identity: None,
                     applied: 0,
                     started: false,
+                    unreadable: false,
                 };
                 pod.process = SimProcess::Held;
             }
@@ -419,6 +447,7 @@ impl Sim {
             identity: None,
             applied: 0,
             started: false,
+            unreadable: false,
         });
         if let Some(pod) = &mut member.pod {
             pod.process = SimProcess::Held;

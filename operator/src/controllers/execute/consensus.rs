@@ -1,18 +1,21 @@
 //! etcd's membership: one call, through the voter that the plan names. Whatever the answer, the next pass reads again.
 
-use etcd::{Access, Admin, EtcdError, MemberId, Refusal as Refused};
+use etcd::{Access, Admin, Applied, EtcdError, MemberId, Refusal as Refused};
 
 use super::{
     super::{error::PassError, observe},
     Executor,
 };
 use crate::plan::{
-    facts::{Id, Refusal},
+    facts::{Id, Nudged, Refusal, Unanswered},
     step::Step,
 };
 
 /// Longest wait for one call.
 const DEADLINE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Raft writes further apart than this are made for different needs.
+const NUDGES_APART: jiff::SignedDuration = jiff::SignedDuration::from_secs(30);
 
 impl Executor<'_> {
     async fn admin(&self, step: &Step, via: &str) -> Result<Admin, PassError> {
@@ -28,26 +31,35 @@ impl Executor<'_> {
         Ok(Admin::new(&url, &Access::Plain, DEADLINE).await?)
     }
 
-    fn answered<T>(&self, answer: Result<T, EtcdError>) -> Result<(), PassError> {
-        let refusal = match &answer {
-            Ok(_) => None,
-            Err(error) => error.refusal().map(|_| Refusal {
-                at: self.now(),
-                message: error.to_string(),
-            }),
-        };
-        self.with_memory(|memory| memory.refusal = refusal);
+    fn answered<T>(&self, step: &Step, answer: Result<T, EtcdError>) -> Result<(), PassError> {
+        let at = self.now();
+        self.with_memory(|memory| match &answer {
+            Ok(_) => {
+                memory.refusal = None;
+                memory.unanswered = None;
+            }
+            Err(error) if error.applied() == Applied::Unknown => {
+                let step = step.clone();
+                memory.unanswered = Some(Unanswered { step, at });
+            }
+            // What was asked for before, without an answer, may be carried out all the same.
+            Err(error) => {
+                let since = memory.refusal.as_ref().map_or(at, |refusal| refusal.since);
+                let message = error.to_string();
+                memory.refusal = error.refusal().map(|_| Refusal { at, since, message });
+            }
+        });
         answer.map(drop).map_err(PassError::from)
     }
 
     pub(super) async fn add_learner(&self, step: &Step, via: &str, peer_url: &str) -> Result<(), PassError> {
         let admin = self.admin(step, via).await?;
-        self.answered(admin.add_learner(&[peer_url.to_owned()]).await)
+        self.answered(step, admin.add_learner(&[peer_url.to_owned()]).await)
     }
 
     pub(super) async fn promote(&self, step: &Step, via: &str, id: Id) -> Result<(), PassError> {
         let admin = self.admin(step, via).await?;
-        self.answered(admin.promote(MemberId(id.0)).await)
+        self.answered(step, admin.promote(MemberId(id.0)).await)
     }
 
     pub(super) async fn remove(&self, step: &Step, via: &str, id: Id) -> Result<(), PassError> {
@@ -55,18 +67,26 @@ impl Executor<'_> {
         match admin.remove(MemberId(id.0)).await {
             // Removed already: what was wanted.
             Err(error) if error.refusal() == Some(Refused::MemberNotFound) => Ok(()),
-            answer => self.answered(answer),
+            answer => self.answered(step, answer),
         }
     }
 
     pub(super) async fn move_leader(&self, step: &Step, via: &str, id: Id) -> Result<(), PassError> {
         let admin = self.admin(step, via).await?;
-        self.answered(admin.move_leader(MemberId(id.0)).await)
+        self.answered(step, admin.move_leader(MemberId(id.0)).await)
     }
 
-    pub(super) async fn nudge(&self, step: &Step, via: &str) -> Result<(), PassError> {
-        let now = self.now();
-        self.with_memory(|memory| memory.nudged = Some(now));
+    pub(super) async fn nudge(&self, step: &Step, via: &str, member: &str) -> Result<(), PassError> {
+        let last = self.now();
+        self.with_memory(|memory| {
+            // After a while without any, a new need.
+            let before = memory.nudged.take().filter(|nudged| nudged.member == member);
+            let since = before
+                .filter(|nudged| last.duration_since(nudged.last) < NUDGES_APART)
+                .map_or(last, |nudged| nudged.since);
+            let member = member.to_owned();
+            memory.nudged = Some(Nudged { member, since, last });
+        });
         self.admin(step, via).await?.nudge().await.map_err(PassError::from)
     }
 }

@@ -110,6 +110,25 @@ impl Executor<'_> {
         }
     }
 
+    /// Puts our finalizer on a member that lives without it.
+    pub(super) async fn hold_member(&self, step: &Step, name: &str) -> Result<(), PassError> {
+        let member = self.member(step, name)?;
+        let mut finalizers = member.finalizers().to_vec();
+        finalizers.push(annotations::MEMBER_FINALIZER.to_owned());
+        let patch = json!({"metadata": {
+            "uid": member.metadata.uid,
+            "resourceVersion": member.metadata.resource_version,
+            "finalizers": finalizers,
+        }});
+        let object = call(
+            "putting the finalizer on a member",
+            self.apis.members.patch(name, &params(), &Patch::Merge(patch)),
+        )
+        .await?;
+        self.took_member(object);
+        Ok(())
+    }
+
     pub(super) async fn release_member(&self, name: &str, uid: &str) -> Result<(), PassError> {
         let step = Step::ReleaseMember {
             member: name.into(),
