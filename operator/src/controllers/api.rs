@@ -10,6 +10,7 @@ use k8s_openapi::api::{
 use kube::{Api, Client};
 
 use super::error::PassError;
+use crate::leader::Validity;
 
 /// The name under which our fields are managed.
 pub(super) const FIELD_MANAGER: &str = "etcd-operator";
@@ -55,6 +56,20 @@ impl Apis {
     }
 }
 
+/// What must be left of our turn when a write begins: it ends before another's turn can begin.
+const TURN: Duration = Duration::from_millis(3500);
+
+/// One write, bounded in time, and sent only while it is our turn. The turn is looked at here, with each write, because a
+/// step may consist of several.
+pub(super) async fn write<T>(
+    lease: &Validity,
+    act: &'static str,
+    answer: impl Future<Output = kube::Result<T>>,
+) -> Result<T, PassError> {
+    lease.check(TURN)?;
+    call(act, answer).await
+}
+
 /// One call, bounded in time.
 pub(super) async fn call<T>(act: &'static str, answer: impl Future<Output = kube::Result<T>>) -> Result<T, PassError> {
     match tokio::time::timeout(DEADLINE, answer).await {
@@ -64,5 +79,22 @@ pub(super) async fn call<T>(act: &'static str, answer: impl Future<Output = kube
             source: Box::new(source),
         }),
         Err(_) => Err(PassError::KubeSilent { act }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_written_when_the_turn_is_over() {
+        let sent = std::sync::atomic::AtomicBool::new(false);
+        let request = async {
+            sent.store(true, std::sync::atomic::Ordering::SeqCst);
+            Ok(())
+        };
+        let answer = write(&Validity::default(), "writing", request).await;
+        assert!(matches!(answer, Err(PassError::NotLeader(_))), "{answer:?}");
+        assert!(!sent.into_inner());
     }
 }

@@ -230,7 +230,9 @@ async fn tell(
         .collect();
     if old != new || of_members.iter().any(|(_, old, new)| old != new) {
         let urgent = status::is_urgent(&old, &new)
-            || of_members.iter().any(|(_, old, new)| member_status::is_urgent(old, new));
+            || of_members
+                .iter()
+                .any(|(_, old, new)| member_status::is_urgent(old, new));
         let age = memory.told.map(|told| facts.now.duration_since(told));
         if let Some(age) = age.filter(|age| !urgent && *age < BETWEEN_WRITES) {
             return Ok(Told::Later((BETWEEN_WRITES - age).unsigned_abs()));
@@ -239,6 +241,7 @@ async fn tell(
     }
     let of_cluster = async {
         let answer = report::write(
+            &world.operator.lease,
             &apis.clusters,
             &key.name,
             &facts.cluster.uid,
@@ -254,9 +257,9 @@ async fn tell(
         Ok(())
     };
     let of_members = join_all(of_members.iter().map(|(member, old, new)| {
-        let api = &apis.members;
+        let (lease, api) = (&world.operator.lease, &apis.members);
         async move {
-            let answer = report::write(api, &member.name, &member.uid, old, new, report::MEMBER_RECORDS).await?;
+            let answer = report::write(lease, api, &member.name, &member.uid, old, new, report::MEMBER_RECORDS).await?;
             if let Some(item) = answer.and_then(cache::member) {
                 world.cache.members.put(item);
             }
@@ -334,10 +337,7 @@ async fn release(
         if !(ending && held) {
             continue;
         }
-        if world.operator.lease.check(super::api::DEADLINE).is_err() {
-            return Some(RETRY_ENDING);
-        }
-        match execute::release(&apis, &member.value).await {
+        match execute::release(&apis, &world.operator.lease, &member.value).await {
             Ok(()) => {
                 tracing::info!(namespace = %key.namespace, cluster = %key.name, member = %member.name, step = "ReleaseMember", "done");
             }

@@ -6,7 +6,7 @@ use kube::{
     runtime::events::{Event, EventType},
 };
 
-use super::World;
+use super::{World, api::write};
 use crate::plan::{status, step::Step};
 
 /// Of conditions that changed.
@@ -67,9 +67,15 @@ fn publish(world: &World, cluster: &EtcdCluster, warning: bool, reason: &str, no
     };
     let reference = cluster.object_ref(&());
     let recorder = world.operator.recorder.clone();
-    // Nobody waits for an event, and a lost one changes nothing.
+    // Nobody waits for an event, and a lost one changes nothing: so with too many under way.
+    let Ok(turn) = std::sync::Arc::clone(&world.events).try_acquire_owned() else {
+        tracing::debug!(reason, "an event is left out: too many are under way");
+        return;
+    };
+    let lease = std::sync::Arc::clone(&world.operator.lease);
     tokio::spawn(async move {
-        if let Err(error) = recorder.publish(&event, &reference).await {
+        let _turn = turn;
+        if let Err(error) = write(&lease, "telling an event", recorder.publish(&event, &reference)).await {
             tracing::debug!(%error, "an event was not taken");
         }
     });

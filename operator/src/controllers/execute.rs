@@ -3,7 +3,6 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
 use crds::{EtcdCluster, EtcdMember};
@@ -13,7 +12,7 @@ use kube::ResourceExt;
 
 use super::{
     World,
-    api::{Apis, DEADLINE},
+    api::Apis,
     error::{PassError, is_conflict},
     memory::Memory,
     mirror::ClusterKey,
@@ -144,8 +143,6 @@ impl<'w> Executor<'w> {
     }
 
     async fn step(&self, step: &Step) -> Result<Effect, PassError> {
-        // The act's own deadline is shorter than what is left of the lease, so no act outlives our turn.
-        self.world.operator.lease.check(DEADLINE + Duration::from_millis(500))?;
         if let Step::EnsureAgentIdentity { member } = step {
             return self.ensure_identity(step, member).await;
         }
@@ -202,6 +199,11 @@ impl<'w> Executor<'w> {
             Step::Remove { via, id, .. } => self.remove(step, via, *id).await,
             Step::MoveLeader { via, id, .. } => self.move_leader(step, via, *id).await,
         }
+    }
+
+    /// One write, while it is our turn.
+    async fn write<T>(&self, act: &'static str, answer: impl Future<Output = kube::Result<T>>) -> Result<T, PassError> {
+        super::api::write(&self.world.operator.lease, act, answer).await
     }
 
     fn now(&self) -> Timestamp {

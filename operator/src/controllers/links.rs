@@ -90,6 +90,11 @@ pub(super) async fn direct(
         namespace: namespace.to_owned(),
         name: member.to_owned(),
     };
+    // Another's turn must not have begun when the agent takes it.
+    world
+        .operator
+        .lease
+        .check(ORDER_DEADLINE + Duration::from_millis(500))?;
     world.operator.links.direct(&key, directive, ORDER_DEADLINE).await?;
     Ok(())
 }

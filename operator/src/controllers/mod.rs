@@ -28,6 +28,7 @@ use std::{
 
 use jiff::Timestamp;
 use kube::runtime::events::Recorder;
+use tokio::sync::Semaphore;
 
 use self::{cache::Cache, memory::Memory, mirror::ClusterKey};
 use crate::{
@@ -67,7 +68,12 @@ struct World {
     operator: Context,
     cache: Arc<Cache>,
     memories: Mutex<HashMap<ClusterKey, Memory>>,
+    /// Bounds the events under way.
+    events: Arc<Semaphore>,
 }
+
+/// Events that are told at the same time.
+const EVENTS: usize = 64;
 
 impl World {
     /// The one place where passes read the clock.
@@ -101,7 +107,7 @@ pub async fn run(context: Context, mut changes: Changes) -> anyhow::Result<()> {
     let (_watches, mut listed) = watches::start(&context.client, namespace.as_deref(), &cache, &queue);
     let others = unimplemented::start(&context);
     let mut ca = context.ca.changes();
-    let world = Arc::new(World { operator: context, cache: Arc::clone(&cache), memories: Mutex::default() });
+    let world = Arc::new(World { operator: context, cache: Arc::clone(&cache), memories: Mutex::default(), events: Arc::new(Semaphore::new(EVENTS)) });
     let passes = async {
         let mut stop = std::pin::pin!(stop);
         tokio::select! {

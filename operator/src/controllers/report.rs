@@ -8,9 +8,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
 use super::{
-    api::{DEADLINE, FIELD_MANAGER},
-    error::PassError,
+    api::FIELD_MANAGER,
+    error::{PassError, is_conflict, is_not_found},
 };
+use crate::leader::Validity;
 
 /// Fields of a cluster's status that steps write, with an optimistic lock, before they are acted on.
 pub(super) const CLUSTER_RECORDS: &[&str] = &["clusterToken", "incarnation", "seed", "clusterID", "observed"];
@@ -63,6 +64,7 @@ fn removals(old: Option<&Value>, new: &Value) -> Value {
 
 /// Writes a status where it differs; the answer is the object after it.
 pub(super) async fn write<K, S>(
+    lease: &Validity,
     api: &Api<K>,
     name: &str,
     uid: &str,
@@ -83,15 +85,11 @@ where
         field_manager: Some(FIELD_MANAGER.into()),
         ..PatchParams::default()
     };
-    match tokio::time::timeout(DEADLINE, api.patch_status(name, &params, &patch)).await {
-        Ok(Ok(object)) => Ok(Some(object)),
+    match super::api::write(lease, ACT, api.patch_status(name, &params, &patch)).await {
+        Ok(object) => Ok(Some(object)),
         // Gone, or another object of that name: nothing is left to be told.
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 || status.code == 409 => Ok(None),
-        Ok(Err(source)) => Err(PassError::Kube {
-            act: ACT,
-            source: Box::new(source),
-        }),
-        Err(_) => Err(PassError::KubeSilent { act: ACT }),
+        Err(PassError::Kube { source, .. }) if is_not_found(&source) || is_conflict(&source) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

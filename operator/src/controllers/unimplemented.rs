@@ -1,6 +1,6 @@
 //! Kinds that nothing acts on yet: each object says so in a condition, instead of silence.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use crds::{
     EtcdDefrag, EtcdDefragPolicy, EtcdRecovery, EtcdSnapshot, EtcdSnapshotPolicy,
@@ -16,12 +16,20 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use tokio::task::JoinSet;
+use tokio::{sync::Semaphore, task::JoinSet};
 
 use super::{
     Context,
-    api::{DEADLINE, FIELD_MANAGER},
+    api::{FIELD_MANAGER, write},
+    error::{PassError, is_conflict, is_not_found},
 };
+
+/// The first wait after a condition could not be written.
+const FIRST_WAIT: Duration = Duration::from_secs(2);
+/// The longest.
+const LONGEST_WAIT: Duration = Duration::from_mins(5);
+/// Conditions that are written at the same time, of each kind.
+const AT_ONCE: usize = 8;
 
 /// A kind with conditions in its status.
 trait Conditioned {
@@ -67,17 +75,24 @@ where
         None => Api::all(context.client.clone()),
     };
     let context = context.clone();
+    let turns = Arc::new(Semaphore::new(AT_ONCE));
     tasks.spawn(async move {
         let stream = watcher(api, watcher::Config::default())
             .default_backoff()
             .applied_objects();
         let mut stream = std::pin::pin!(stream);
         let mut broken = false;
+        let mut said = JoinSet::new();
         loop {
-            match stream.try_next().await {
+            let event = tokio::select! {
+                event = stream.try_next() => event,
+                Some(_) = said.join_next(), if !said.is_empty() => continue,
+            };
+            match event {
                 Ok(Some(object)) => {
                     broken = false;
-                    say(&context, &object).await;
+                    let (context, turns) = (context.clone(), Arc::clone(&turns));
+                    said.spawn(async move { keep_saying(&context, &turns, &object).await });
                 }
                 Ok(None) => return,
                 Err(error) => {
@@ -90,7 +105,28 @@ where
     });
 }
 
-async fn say<K>(context: &Context, object: &K)
+/// Until it is said: the watch tells of an object once. Nothing waits for it but its own task.
+async fn keep_saying<K>(context: &Context, turns: &Semaphore, object: &K)
+where
+    K: Conditioned + Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    K: Clone + DeserializeOwned + Debug,
+{
+    let mut wait = FIRST_WAIT;
+    loop {
+        // The semaphore is never closed.
+        let turn = turns.acquire().await;
+        let Err(error) = say(context, object).await else { return };
+        drop(turn);
+        if wait == FIRST_WAIT {
+            let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+            tracing::warn!(kind = %K::kind(&()), %namespace, %name, %error, "tried again in a moment");
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(LONGEST_WAIT);
+    }
+}
+
+async fn say<K>(context: &Context, object: &K) -> Result<(), PassError>
 where
     K: Conditioned + Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
     K: Clone + DeserializeOwned + Debug,
@@ -106,23 +142,23 @@ where
         ),
         observed_generation: object.meta().generation,
     };
-    if conditions::set(&mut all, condition, Timestamp::now()) == Change::None || context.lease.check(DEADLINE).is_err()
-    {
-        return;
+    if conditions::set(&mut all, condition, Timestamp::now()) == Change::None {
+        return Ok(());
     }
-    let Some(namespace) = object.namespace() else { return };
+    let Some(namespace) = object.namespace() else {
+        return Ok(());
+    };
     let api: Api<K> = Api::namespaced(context.client.clone(), &namespace);
     let patch = Patch::Merge(json!({"metadata": {"uid": object.uid()}, "status": {"conditions": all}}));
     let params = PatchParams {
         field_manager: Some(FIELD_MANAGER.into()),
         ..PatchParams::default()
     };
-    let answer = tokio::time::timeout(DEADLINE, api.patch_status(&object.name_any(), &params, &patch)).await;
-    match answer {
-        Ok(Ok(_)) => {}
-        Ok(Err(error)) => {
-            tracing::warn!(%namespace, name = %object.name_any(), %error, "a condition could not be written");
-        }
-        Err(_) => tracing::warn!(%namespace, name = %object.name_any(), "a condition was not written in time"),
+    let name = object.name_any();
+    let answer = api.patch_status(&name, &params, &patch);
+    match write(&context.lease, "writing a condition", answer).await {
+        // Gone, or another object of that name: nothing is left to be told.
+        Err(PassError::Kube { source, .. }) if is_not_found(&source) || is_conflict(&source) => Ok(()),
+        answer => answer.map(drop),
     }
 }

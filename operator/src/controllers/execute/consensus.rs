@@ -14,6 +14,9 @@ use crate::plan::{
 /// Longest wait for one call.
 const DEADLINE: std::time::Duration = std::time::Duration::from_secs(2);
 
+/// What must be left of our turn: a raft write is two calls.
+const TURN: std::time::Duration = std::time::Duration::from_millis(4500);
+
 /// Raft writes further apart than this are made for different needs.
 const NUDGES_APART: jiff::SignedDuration = jiff::SignedDuration::from_secs(30);
 
@@ -28,7 +31,10 @@ impl Executor<'_> {
         let Some(url) = url else {
             return Err(PassError::stale(step, format!("{via} has no address")));
         };
-        Ok(Admin::new(&url, &Access::Plain, DEADLINE).await?)
+        let admin = Admin::new(&url, &Access::Plain, DEADLINE).await?;
+        // After it is connected, just before the call.
+        self.world.operator.lease.check(TURN)?;
+        Ok(admin)
     }
 
     fn answered<T>(&self, step: &Step, answer: Result<T, EtcdError>) -> Result<(), PassError> {

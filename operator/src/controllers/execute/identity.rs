@@ -45,7 +45,7 @@ impl Executor<'_> {
                     field_manager: Some(FIELD_MANAGER.into()),
                     ..PostParams::default()
                 };
-                call(
+                self.write(
                     "creating the Secret of an agent",
                     self.apis.secrets.create(&params, &wanted()?),
                 )
@@ -68,7 +68,7 @@ impl Executor<'_> {
                     field_manager: Some(FIELD_MANAGER.into()),
                     ..PatchParams::default()
                 };
-                call(
+                self.write(
                     "replacing the Secret of an agent",
                     self.apis.secrets.patch(&secret_name, &params, &Patch::Merge(patch)),
                 )

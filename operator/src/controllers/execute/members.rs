@@ -12,12 +12,13 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        api::{FIELD_MANAGER, call},
+        api::{FIELD_MANAGER, call, write},
         error::{PassError, is_conflict, is_not_found},
     },
     Executor,
 };
 use crate::{
+    leader::Validity,
     plan::step::Step,
     resources::{self, MemberTarget, Ownership},
 };
@@ -65,9 +66,10 @@ impl Executor<'_> {
             field_manager: Some(FIELD_MANAGER.into()),
             ..PostParams::default()
         };
-        let made =
-            try_join_all((0..count).map(|_| call("creating a member", self.apis.members.create(&params, &object))))
-                .await?;
+        let made = try_join_all(
+            (0..count).map(|_| self.write("creating a member", self.apis.members.create(&params, &object))),
+        )
+        .await?;
         for member in made {
             self.took_member(member);
         }
@@ -88,17 +90,21 @@ impl Executor<'_> {
             "metadata": {"uid": member.metadata.uid, "resourceVersion": member.metadata.resource_version},
             "spec": spec,
         });
-        let object = call(
-            "changing a member",
-            self.apis.members.patch(name, &params(), &Patch::Merge(patch)),
-        )
-        .await?;
+        let object = self
+            .write(
+                "changing a member",
+                self.apis.members.patch(name, &params(), &Patch::Merge(patch)),
+            )
+            .await?;
         self.took_member(object);
         Ok(())
     }
 
     pub(super) async fn delete_member(&self, name: &str, uid: &str) -> Result<(), PassError> {
-        match call("deleting a member", self.apis.members.delete(name, &with_uid(uid))).await {
+        match self
+            .write("deleting a member", self.apis.members.delete(name, &with_uid(uid)))
+            .await
+        {
             Ok(answer) => {
                 // The object while it waits for its finalizers; a status when it is gone.
                 if let Some(object) = answer.left() {
@@ -120,11 +126,12 @@ impl Executor<'_> {
             "resourceVersion": member.metadata.resource_version,
             "finalizers": finalizers,
         }});
-        let object = call(
-            "putting the finalizer on a member",
-            self.apis.members.patch(name, &params(), &Patch::Merge(patch)),
-        )
-        .await?;
+        let object = self
+            .write(
+                "putting the finalizer on a member",
+                self.apis.members.patch(name, &params(), &Patch::Merge(patch)),
+            )
+            .await?;
         self.took_member(object);
         Ok(())
     }
@@ -135,7 +142,7 @@ impl Executor<'_> {
             uid: uid.into(),
         };
         let member = self.member(&step, name)?;
-        match release(&self.apis, &member).await {
+        match release(&self.apis, &self.world.operator.lease, &member).await {
             Ok(()) => Ok(()),
             Err(error) => gone_is_fine(error),
         }
@@ -143,7 +150,11 @@ impl Executor<'_> {
 }
 
 /// Takes our finalizer off a member.
-pub(in crate::controllers) async fn release(apis: &super::Apis, member: &crds::EtcdMember) -> Result<(), PassError> {
+pub(in crate::controllers) async fn release(
+    apis: &super::Apis,
+    lease: &Validity,
+    member: &crds::EtcdMember,
+) -> Result<(), PassError> {
     let left: Vec<&String> = member
         .finalizers()
         .iter()
@@ -154,7 +165,8 @@ pub(in crate::controllers) async fn release(apis: &super::Apis, member: &crds::E
         "resourceVersion": member.metadata.resource_version,
         "finalizers": left,
     }});
-    call(
+    write(
+        lease,
         "releasing a member",
         apis.members.patch(&member.name_any(), &params(), &Patch::Merge(patch)),
     )

@@ -9,12 +9,7 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    super::{
-        api::{FIELD_MANAGER, call},
-        cache,
-        error::PassError,
-        mirror::Mirror,
-    },
+    super::{api::FIELD_MANAGER, cache, error::PassError, mirror::Mirror},
     Executor,
     members::gone_is_fine,
 };
@@ -98,12 +93,12 @@ impl Executor<'_> {
                 field_manager: Some(FIELD_MANAGER.into()),
                 ..PostParams::default()
             };
-            let made = call(act, api.create(&params, &object)).await;
+            let made = self.write(act, api.create(&params, &object)).await;
             return made.map_err(|error| self.taken(step, &K::kind(&()), &name, error));
         };
         object.meta_mut().uid = Some(uid);
         let params = PatchParams::apply(FIELD_MANAGER).force();
-        call(act, api.patch(&name, &params, &Patch::Apply(object))).await
+        self.write(act, api.patch(&name, &params, &Patch::Apply(object))).await
     }
 
     pub(super) async fn delete_budget(&self) -> Result<(), PassError> {
@@ -116,11 +111,12 @@ impl Executor<'_> {
             .find(|budget| budget.name == self.key.name);
         let Some(held) = held else { return Ok(()) };
         let params = super::members::with_uid(&held.uid);
-        match call(
-            "deleting the PodDisruptionBudget",
-            self.apis.budgets.delete(&held.name, &params),
-        )
-        .await
+        match self
+            .write(
+                "deleting the PodDisruptionBudget",
+                self.apis.budgets.delete(&held.name, &params),
+            )
+            .await
         {
             Ok(_) => {
                 self.world.cache.budgets.remove(self.key, &held.name, &held.uid);

@@ -7,11 +7,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{
-    super::{
-        api::{FIELD_MANAGER, call},
-        cache,
-        error::PassError,
-    },
+    super::{api::FIELD_MANAGER, cache, error::PassError},
     Executor,
     members::{gone_is_fine, with_uid},
 };
@@ -33,11 +29,12 @@ impl Executor<'_> {
         let Some(claim) = resources::claim(&member) else {
             return Ok(());
         };
-        let object = match call(
-            "creating a PersistentVolumeClaim",
-            self.apis.claims.create(&post(), &claim),
-        )
-        .await
+        let object = match self
+            .write(
+                "creating a PersistentVolumeClaim",
+                self.apis.claims.create(&post(), &claim),
+            )
+            .await
         {
             Ok(object) => object,
             Err(error) => return Err(self.taken(step, "PersistentVolumeClaim", &claim.name_any(), error)),
@@ -51,7 +48,7 @@ impl Executor<'_> {
     pub(super) async fn create_pod(&self, step: &Step, name: &str, voter: bool) -> Result<(), PassError> {
         let member = self.member(step, name)?;
         let pod = resources::pod(&member, &self.facts.cluster.uid, &self.images(), voter);
-        let object = match call("creating a Pod", self.apis.pods.create(&post(), &pod)).await {
+        let object = match self.write("creating a Pod", self.apis.pods.create(&post(), &pod)).await {
             Ok(object) => object,
             Err(error) => return Err(self.taken(step, "Pod", name, error)),
         };
@@ -62,7 +59,10 @@ impl Executor<'_> {
     }
 
     pub(super) async fn delete_pod(&self, name: &str, uid: &str) -> Result<(), PassError> {
-        match call("deleting a Pod", self.apis.pods.delete(name, &with_uid(uid))).await {
+        match self
+            .write("deleting a Pod", self.apis.pods.delete(name, &with_uid(uid)))
+            .await
+        {
             Ok(answer) => {
                 if let Some(item) = answer.left().as_ref().and_then(cache::pod) {
                     self.world.cache.pods.put(item);
@@ -100,7 +100,7 @@ impl Executor<'_> {
             field_manager: Some(FIELD_MANAGER.into()),
             ..PatchParams::default()
         };
-        match call(act, self.apis.pods.patch(name, &params, &patch)).await {
+        match self.write(act, self.apis.pods.patch(name, &params, &patch)).await {
             Ok(object) => {
                 if let Some(item) = cache::pod(&object) {
                     self.world.cache.pods.put(item);

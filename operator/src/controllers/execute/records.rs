@@ -8,10 +8,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{
-    super::api::{FIELD_MANAGER, call},
-    Executor,
-};
+use super::{super::api::FIELD_MANAGER, Executor};
 use crate::{
     controllers::error::PassError,
     plan::facts::{Binding, Id, Seed, Version},
@@ -53,13 +50,14 @@ impl Executor<'_> {
     async fn cluster_record(&self, status: Value) -> Result<(), PassError> {
         let cluster = self.cluster();
         let patch = locked(&cluster.metadata, &status);
-        let object = call(
-            "recording a decision in the cluster's status",
-            self.apis
-                .clusters
-                .patch_status(&cluster.name_any(), &params(), &Patch::Merge(patch)),
-        )
-        .await?;
+        let object = self
+            .write(
+                "recording a decision in the cluster's status",
+                self.apis
+                    .clusters
+                    .patch_status(&cluster.name_any(), &params(), &Patch::Merge(patch)),
+            )
+            .await?;
         self.took_cluster(object);
         Ok(())
     }
@@ -78,13 +76,14 @@ impl Executor<'_> {
                 json!({"memberID": binding.id.to_string(), "nonce": binding.nonce}),
             );
         }
-        let object = call(
-            "recording a decision in a member's status",
-            self.apis
-                .members
-                .patch_status(name, &params(), &Patch::Merge(locked(&member.metadata, &status))),
-        )
-        .await?;
+        let object = self
+            .write(
+                "recording a decision in a member's status",
+                self.apis
+                    .members
+                    .patch_status(name, &params(), &Patch::Merge(locked(&member.metadata, &status))),
+            )
+            .await?;
         self.took_member(object);
         Ok(())
     }
