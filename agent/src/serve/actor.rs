@@ -115,7 +115,7 @@ impl Actor {
     async fn handle(&mut self, event: Event) {
         match event {
             Event::Supervisor(id, said) => self.supervisor(id, said).await,
-            Event::Inspected(inspected) => self.inspected(*inspected).await,
+            Event::Inspected(inspected) => self.inspected(*inspected),
             Event::Polled(polled) => self.polled(&polled).await,
             Event::Acted(result) => self.acted(result),
             Event::Direct(directive, answer) => {
@@ -191,7 +191,7 @@ impl Actor {
         });
     }
 
-    async fn inspected(
+    fn inspected(
         &mut self,
         Inspected {
             mut directory,
@@ -215,11 +215,11 @@ impl Actor {
             self.state.etcd = None;
         }
         self.state.directory = directory;
-        self.check_ids().await;
     }
 
     async fn polled(&mut self, polled: &Polled) {
-        if self.state.running() == Some(false) {
+        let of_an_earlier_run = self.state.since.is_some_and(|since| polled.asked < since);
+        if self.state.running() == Some(false) || of_an_earlier_run {
             return;
         }
         // One answer missed under load is no dead port; the next question follows at once.
@@ -248,7 +248,9 @@ impl Actor {
             return;
         };
         let Some(standing) = &self.state.standing else { return };
-        if !etcd.serving || standing.hold.is_some() {
+        // Both must be of the run that goes on now.
+        let same_run = self.state.running() == Some(true) && self.looking == Looking::Fresh;
+        if !etcd.serving || !same_run || standing.hold.is_some() {
             return;
         }
         let (member, cluster) = (etcd::MemberId(etcd.member_id), etcd::ClusterId(etcd.cluster_id));

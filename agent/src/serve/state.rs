@@ -55,6 +55,8 @@ pub struct State {
     pub unsaved: bool,
     /// etcd, as last heard.
     pub etcd: Option<wire::Etcd>,
+    /// Since when the supervisor says so of the present run: an answer to a question asked before may be the last run's.
+    pub since: Option<Instant>,
     /// How many times in a row Status gave no answer.
     pub silent: u32,
     /// Failed runs in a row.
@@ -81,6 +83,7 @@ impl State {
             standing: None,
             unsaved: false,
             etcd: None,
+            since: None,
             silent: 0,
             backoff: Backoff::default(),
             not_before: None,
@@ -250,6 +253,7 @@ impl State {
         let runs = matches!(process.phase(), WirePhase::Running | WirePhase::Stopping);
         if new_run || !runs {
             self.etcd = None;
+            self.since = Some(now);
             self.silent = 0;
         }
         let ended = process

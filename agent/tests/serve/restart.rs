@@ -2,10 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use proto::agent as wire;
+use proto::agent::process::State as Process;
+
 use crate::support::cluster::{keys, seeded};
 use crate::support::operator::await_report;
 use crate::support::pod::Pod;
-use crate::support::read::{exit, member_id, nonce, pid, serves};
+use crate::support::read::{exit, member_id, nonce, pid, process, serves};
 use crate::support::test;
 
 #[test]
@@ -117,5 +120,28 @@ fn etcd_restarts_without_the_agent_with_the_configuration_it_was_given() {
         assert_eq!(member_id(&after), member_id(&before));
         let config = std::fs::read_to_string(config).unwrap();
         assert!(!config.contains("initial-cluster"), "{config}");
+    });
+}
+
+#[test]
+fn an_etcd_that_runs_under_other_ids_than_recorded_is_stopped_and_held() {
+    test::run(async |net, ca| {
+        let mut pod = Pod::started(&net, &ca, "c-a", "3.6");
+        let operator = seeded(&pod, "t").await;
+        let real = format!("{:016x}", member_id(&operator.status().await));
+        pod.kill_container();
+        let identity = std::fs::read_to_string(pod.ours("identity.json")).unwrap();
+        std::fs::write(pod.ours("identity.json"), identity.replace(&real, "00000000000000ab")).unwrap();
+        pod.start_container();
+        let held = |report: &wire::Report| process(report) == Process::Held && exit(report) == "Clean";
+        let report = operator.until("etcd held", held).await;
+        for id in [real.as_str(), "00000000000000ab"] {
+            assert!(
+                report.waiting_for.contains(id),
+                "{} does not name {id}",
+                report.waiting_for
+            );
+        }
+        assert_eq!(pod.etcd_pid(), None);
     });
 }
