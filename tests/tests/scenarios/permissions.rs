@@ -1,56 +1,54 @@
 //! What the operator may do. Every scenario runs with the shipped role (U15), so what is missing there shows everywhere; here
 //! is what must not be in it, and what is said when something is missing. Alone: the role is everybody's.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use k8s_openapi::{
-    api::rbac::v1::{ClusterRole, PolicyRule},
+    api::{authorization::v1::SubjectAccessReview, rbac::v1::ClusterRole},
     jiff::Timestamp,
 };
 use kube::{
     Api,
-    api::{Patch, PatchParams},
+    api::{Patch, PatchParams, PostParams},
 };
 use serde_json::json;
-use tests::harness::{FORMATION, Outcome, scenario, spec, until};
+use tests::harness::{FORMATION, OPERATOR_NAMESPACE, Outcome, scenario, spec, until};
 
 const ROLE: &str = "etcd-operator";
 
-type Verb = (String, String, String);
-
-fn verbs_of(rules: &[PolicyRule]) -> BTreeSet<Verb> {
-    let mut all = BTreeSet::new();
-    for rule in rules {
-        for group in rule.api_groups.iter().flatten() {
-            for resource in rule.resources.iter().flatten() {
-                all.extend(
-                    rule.verbs
-                        .iter()
-                        .map(|verb| (group.clone(), resource.clone(), verb.clone())),
-                );
-            }
-        }
-    }
-    all
-}
+/// What a stolen token of the operator's must not open, or what it has no business with.
+const NEVER: [(&str, &str, &str); 10] = [
+    ("list", "", "secrets"),
+    ("watch", "", "secrets"),
+    ("create", "", "pods/exec"),
+    ("get", "", "pods/log"),
+    ("get", "", "nodes"),
+    ("delete", "", "namespaces"),
+    ("delete", "", "persistentvolumeclaims"),
+    ("update", "etcd-operator.cozystack.io", "etcdclusters"),
+    ("delete", "etcd-operator.cozystack.io", "etcdclusters"),
+    ("create", "rbac.authorization.k8s.io", "clusterroles"),
+];
 
 #[test]
-fn u15_the_shipped_role_grants_what_the_operator_declares_and_no_more() -> Outcome {
+fn u15_the_operators_account_opens_nothing_but_what_it_needs() -> Outcome {
     scenario("u15", async |world| {
-        let api: Api<ClusterRole> = Api::all(world.stage.client.clone());
-        let granted = verbs_of(&api.get(ROLE).await?.rules.unwrap_or_default());
-        let declared: BTreeSet<Verb> = operator::rbac::needed(true)
-            .into_iter()
-            .filter(|verb| verb.own == operator::rbac::Own::Everywhere)
-            .map(|verb| (verb.group.to_owned(), verb.resource.to_owned(), verb.verb.to_owned()))
-            .collect();
-        let missing: Vec<&Verb> = declared.difference(&granted).collect();
-        let too_much: Vec<&Verb> = granted.difference(&declared).collect();
-        ensure!(
-            missing.is_empty() && too_much.is_empty(),
-            "missing {missing:?}, too much {too_much:?}"
-        );
+        let reviews: Api<SubjectAccessReview> = Api::all(world.stage.client.clone());
+        // That the role and the operator's own list are the same is tested where the list is (operator/src/rbac.rs).
+        for (verb, group, resource) in NEVER {
+            let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+            let review = serde_json::from_value(json!({ "metadata": {}, "spec": {
+                "user": format!("system:serviceaccount:{OPERATOR_NAMESPACE}:{ROLE}"),
+                "resourceAttributes": {
+                    "verb": verb, "group": group, "resource": resource, "subresource": subresource,
+                    "namespace": world.namespace,
+                },
+            } }))?;
+            let answer = reviews.create(&PostParams::default(), &review).await?;
+            let allowed = answer.status.context("no answer")?.allowed;
+            ensure!(!allowed, "the operator may {verb} {resource}/{subresource}");
+        }
         Ok(())
     })
 }
