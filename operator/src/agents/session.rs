@@ -15,8 +15,9 @@ use super::{Cause, MemberKey, Peer, Target, alive, channel::Channel, sanitize};
 
 /// Longest wait for the TCP connection.
 const CONNECT: Duration = Duration::from_secs(1);
-/// Longest wait for TLS and HTTP/2 after that, and for each answer that is due at once.
-const ANSWER: Duration = Duration::from_secs(2);
+/// Longest wait for TLS and HTTP/2 after that, and for each answer that is due at once. Long enough for a thousand
+/// handshakes at once after a start of the operator: giving up on those that wait would only make more of them.
+const ANSWER: Duration = Duration::from_secs(5);
 
 pub(super) type Client = AgentClient<Channel>;
 
