@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -12,10 +13,11 @@ use kube::ResourceExt;
 use super::{
     World,
     api::{Apis, call},
+    backoff::{self, PATIENCE},
     cache,
     error::{PassError, is_not_found},
     events,
-    execute::{self, Executor, Outcome},
+    execute::{self, Executor, Failure, Outcome},
     links,
     memory::Memory,
     mirror::ClusterKey,
@@ -25,7 +27,7 @@ use super::{
 use crate::{
     plan::{
         self,
-        facts::Facts,
+        facts::{Facts, Member},
         member_status, quorum, status,
         step::{Plan, Step},
         view::View,
@@ -49,8 +51,14 @@ const AFTER_REFUSAL: Duration = Duration::from_millis(400);
 const BETWEEN_WRITES: SignedDuration = SignedDuration::from_millis(1500);
 /// Between two looks at a cluster whose quorum has been lost for a while.
 const WITHOUT_QUORUM: Duration = Duration::from_secs(10);
-/// So many failures in a row that usually pass by themselves are not said.
-const PATIENCE: u32 = 5;
+/// A refusal that lasts longer than etcd's own reasons do is asked about less often.
+const REFUSED_FOR_LONG: SignedDuration = SignedDuration::from_secs(10);
+/// So often.
+const AFTER_MANY_REFUSALS: Duration = Duration::from_secs(2);
+/// Between two passes, when a step that failed is due any moment.
+const LEAST: Duration = Duration::from_millis(20);
+/// Between two looks at what an agent that is not heard needs.
+const UNHEARD: Duration = Duration::from_secs(10);
 
 /// Looks at one cluster; says after how long it is to be looked at again at the latest.
 pub(super) async fn pass(world: &World, key: &ClusterKey) -> Option<Duration> {
@@ -69,29 +77,38 @@ pub(super) async fn pass(world: &World, key: &ClusterKey) -> Option<Duration> {
 /// The cluster object is there.
 async fn living(world: &World, key: &ClusterKey, objects: Objects) -> Duration {
     let started = Instant::now();
-    let mut memory = world.take_memory(key);
-    forget_former(world, key, &objects, &mut memory);
-    let mut facts = observe::local(world, key, &objects, &memory, world.now());
-    if let Err(error) = notice_end_of_namespace(world, key, &mut facts).await {
+    let memory = world.memory(key);
+    let (mut facts, ends) = with(&memory, |memory| {
+        forget_former(world, key, &objects, memory);
+        let facts = observe::local(world, key, &objects, memory, world.now());
+        (facts, std::mem::take(&mut memory.namespace_ends))
+    });
+    if let Err(error) = notice_end_of_namespace(world, key, &mut facts, ends).await {
         tracing::debug!(cluster = %key, %error, "the namespace could not be read");
     }
     observe::remote(world, &mut facts).await;
     let view = View::new(&facts);
-    if quorum::proven(&view) || facts.cluster.record.cluster_id.is_none() {
-        memory.unproven_since = None;
-    } else {
-        memory.unproven_since.get_or_insert(facts.now);
-    }
-    let unproven_since = memory.unproven_since;
+    let proven = quorum::proven(&view) || facts.cluster.record.cluster_id.is_none();
     drop(view);
-    facts.unproven_since = unproven_since;
+    facts.unproven_since = with(&memory, |memory| {
+        memory.unproven_since = if proven {
+            None
+        } else {
+            memory.unproven_since.or(Some(facts.now))
+        };
+        memory.unproven_since
+    });
     let mut plan = plan::plan(&facts);
     if plan.has_consensus_step() {
         observe::confirm(world, &mut facts).await;
         plan = plan::plan(&facts);
     }
-    let outcome = Executor::new(world, key, &facts, &objects, memory).run(&plan).await;
-    finish(world, key, started, &facts, &plan, outcome).await
+    let outcome = Executor::new(world, key, &facts, &objects, &memory).run(&plan).await;
+    finish(world, key, started, &facts, &plan, outcome, &memory).await
+}
+
+fn with<T>(memory: &Mutex<Memory>, change: impl FnOnce(&mut Memory) -> T) -> T {
+    change(&mut memory.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Ends what is kept for members that are gone.
@@ -114,34 +131,47 @@ async fn finish(
     facts: &Facts,
     plan: &Plan,
     outcome: Outcome,
+    memory: &Mutex<Memory>,
 ) -> Duration {
     let Outcome {
         done,
         failures,
-        mut memory,
         cluster,
         members,
     } = outcome;
     events::of_steps(world, &cluster, &done);
     let acted = done.iter().any(|step| !matches!(step, Step::Nudge { .. }));
-    memory.busy = if acted { memory.busy.saturating_add(1) } else { 0 };
+    let busy = with(memory, |memory| {
+        memory.failing.keep(plan);
+        memory.namespace_ends = failures.iter().any(|failure| failure.error.is_end_of_namespace());
+        memory.busy = if acted { memory.busy.saturating_add(1) } else { 0 };
+        memory.busy
+    });
+    log_failures(key, facts, &failures, memory);
     // The next pass follows at once and reports what the steps have led to; reporting in between would only delay it.
     // So does one after a failure that passes by itself: what is to be reported is known only then.
-    let passing = !failures.is_empty() && memory.failures < PATIENCE && failures.iter().all(PassError::is_momentary);
-    let hurry = passing || (acted && failures.is_empty() && memory.busy % 4 != 0);
-    let reported = if hurry {
-        Ok(Told::Now)
-    } else {
-        tell(world, key, facts, plan, &cluster, &members, &mut memory).await
-    };
+    let passing = !failures.is_empty()
+        && failures
+            .iter()
+            .all(|failure| failure.error.is_momentary() && failure.times <= PATIENCE);
+    let hurry = passing || (acted && failures.is_empty() && busy % 4 != 0);
     let mut delay = plan.again.unwrap_or(SAFETY_NET).min(SAFETY_NET);
-    let reported = match reported {
-        Ok(Told::Later(left)) => {
-            delay = delay.min(left);
-            Ok(())
+    let reported = if hurry {
+        true
+    } else {
+        match tell(world, key, facts, plan, &cluster, &members, memory).await {
+            Ok(told) => {
+                if let Told::Later(left) = told {
+                    delay = delay.min(left);
+                }
+                with(memory, Memory::succeeded);
+                true
+            }
+            Err(error) => {
+                delay = delay.min(report_failed(key, &error, memory));
+                false
+            }
         }
-        Ok(Told::Now) => Ok(()),
-        Err(error) => Err(error),
     };
     if let Some(since) = facts.unproven_since {
         // Time itself changes what is known of the quorum.
@@ -149,49 +179,92 @@ async fn finish(
         delay = delay.min(if settled { WITHOUT_QUORUM } else { MOMENT });
     }
     if acted {
-        delay = if memory.busy > BUSY { AFTER_BUSY } else { Duration::ZERO };
+        delay = if busy > BUSY { AFTER_BUSY } else { Duration::ZERO };
     }
-    let errors: Vec<&PassError> = failures.iter().chain(reported.as_ref().err()).collect();
-    match errors.iter().find(|error| !error.is_momentary()).or(errors.first()) {
-        None => memory.succeeded(),
-        Some(error) => {
-            let wait = memory.back_off();
-            // Facts that changed under a plan, and refusals that pass, are daily business; not for long, though.
-            delay = delay.min(wait);
-            if error.is_refusal() {
-                delay = delay.min(AFTER_REFUSAL);
-            } else if !error.is_momentary() || memory.failures > PATIENCE {
-                delay = wait;
-                let text = error.to_string();
-                if memory.said.as_deref() != Some(&text) {
-                    tracing::warn!(namespace = %key.namespace, cluster = %key.name, error = %text, "tried again in a moment");
-                    memory.said = Some(text);
-                }
-            }
-        }
+    delay = failures
+        .iter()
+        .fold(delay, |delay, failure| delay.min(again_after(facts, failure)));
+    let now = world.now();
+    let due = with(memory, |memory| {
+        // Something that was said to fail does not any more, and that is to be said, too.
+        let better = !facts.failed.is_empty() && memory.failing.words() != facts.failed;
+        memory
+            .failing
+            .due(facts.now, now)
+            .into_iter()
+            .chain(better.then_some(MOMENT))
+            .min()
+    });
+    delay = due.map_or(delay, |due| delay.min(due.max(LEAST)));
+    if facts.members.iter().any(is_unheard) {
+        delay = delay.min(UNHEARD);
     }
-    if remember_failures(&mut memory, &failures) {
-        delay = delay.min(MOMENT);
-    }
-    world.operator.metrics.pass(started.elapsed(), errors.is_empty());
-    world.put_memory(key, memory);
+    world
+        .operator
+        .metrics
+        .pass(started.elapsed(), failures.is_empty() && reported);
     delay
 }
 
-/// What fails again and again is a fact for the next plan, which says so. True: there is nothing of it any more, which
-/// is to be said, too.
-fn remember_failures(memory: &mut Memory, failures: &[PassError]) -> bool {
-    let before = std::mem::take(&mut memory.failed);
-    if memory.failures > 1 {
-        memory.failed = failures
-            .iter()
-            .filter(|error| !error.is_momentary() && !matches!(error, PassError::NotLeader(_)))
-            .map(|error| error.to_string().chars().take(300).collect())
-            .collect();
-        memory.failed.sort();
-        memory.failed.dedup();
+/// Nothing tells when an agent that never came up could: what it needs is looked at again.
+fn is_unheard(member: &Member) -> bool {
+    member
+        .pod
+        .ours()
+        .is_some_and(|pod| pod.has_agent && !pod.ended && !pod.deleting)
+        && member.link.live().is_none()
+}
+
+fn log_failures(key: &ClusterKey, facts: &Facts, failures: &[Failure], memory: &Mutex<Memory>) {
+    // Refusals are daily business; not for long, though, and then one line is worth it.
+    let lasting = refused_for_long(facts) && {
+        let since = facts.refusal.as_ref().map(|refusal| refusal.since);
+        with(memory, |memory| std::mem::replace(&mut memory.refusal_said, since)) != since
+    };
+    for failure in failures
+        .iter()
+        .filter(|failure| failure.tell || (lasting && failure.error.is_refusal()))
+    {
+        tracing::warn!(namespace = %key.namespace, cluster = %key.name, error = %failure.error, "tried again in a moment");
     }
-    memory.failed.is_empty() && !before.is_empty()
+}
+
+/// When a step that failed is worth another look at the latest.
+fn again_after(facts: &Facts, failure: &Failure) -> Duration {
+    let error = &failure.error;
+    if error.is_end_of_namespace() {
+        return RETRY_ENDING;
+    }
+    if !error.is_refusal() {
+        return backoff::wait(failure.times);
+    }
+    if error.is_refusal_that_stays() || refused_for_long(facts) {
+        AFTER_MANY_REFUSALS
+    } else {
+        AFTER_REFUSAL
+    }
+}
+
+fn refused_for_long(facts: &Facts) -> bool {
+    let lasts = |since| facts.now.duration_since(since);
+    facts
+        .refusal
+        .as_ref()
+        .is_some_and(|refusal| lasts(refusal.since) > REFUSED_FOR_LONG)
+}
+
+/// A status could not be written: says how long to wait.
+fn report_failed(key: &ClusterKey, error: &PassError, memory: &Mutex<Memory>) -> Duration {
+    let text = error.to_string();
+    with(memory, |memory| {
+        let wait = memory.back_off();
+        let quiet = matches!(error, PassError::NotLeader(_)) || error.is_momentary();
+        if !quiet && memory.said.as_deref() != Some(&text) {
+            tracing::warn!(namespace = %key.namespace, cluster = %key.name, error = %text, "tried again in a moment");
+            memory.said = Some(text);
+        }
+        wait
+    })
 }
 
 /// What became of a report.
@@ -210,7 +283,7 @@ async fn tell(
     plan: &Plan,
     cluster: &crds::EtcdCluster,
     members: &std::collections::HashMap<String, std::sync::Arc<crds::EtcdMember>>,
-    memory: &mut Memory,
+    memory: &Mutex<Memory>,
 ) -> Result<Told, PassError> {
     let apis = Apis::new(&world.operator.client, &key.namespace);
     let view = View::new(facts);
@@ -233,11 +306,11 @@ async fn tell(
             || of_members
                 .iter()
                 .any(|(_, old, new)| member_status::is_urgent(old, new));
-        let age = memory.told.map(|told| facts.now.duration_since(told));
+        let age = with(memory, |memory| memory.told).map(|told| facts.now.duration_since(told));
         if let Some(age) = age.filter(|age| !urgent && *age < BETWEEN_WRITES) {
             return Ok(Told::Later((BETWEEN_WRITES - age).unsigned_abs()));
         }
-        memory.told = Some(facts.now);
+        with(memory, |memory| memory.told = Some(facts.now));
     }
     let of_cluster = async {
         let answer = report::write(
@@ -274,9 +347,14 @@ async fn tell(
 }
 
 /// Members go first when a namespace ends, while their cluster still stands: then nothing is to be repaired (U17).
-async fn notice_end_of_namespace(world: &World, key: &ClusterKey, facts: &mut Facts) -> Result<(), PassError> {
+async fn notice_end_of_namespace(
+    world: &World,
+    key: &ClusterKey,
+    facts: &mut Facts,
+    told: bool,
+) -> Result<(), PassError> {
     let members_end = facts.members.iter().any(|member| member.deleting);
-    if facts.cluster.ending || !members_end {
+    if facts.cluster.ending || !(members_end || told) {
         return Ok(());
     }
     let apis = Apis::new(&world.operator.client, &key.namespace);
@@ -295,14 +373,28 @@ async fn release_former(world: &World, key: &ClusterKey, objects: &Objects) -> O
         .into_iter()
         .filter(|member| resources::ownership(&member.value.metadata, &uid) != Ownership::Ours)
         .collect();
-    release(world, key, former).await
+    if former.is_empty() {
+        return None;
+    }
+    // They may be the members of a cluster made anew that is not known here yet.
+    let apis = Apis::new(&world.operator.client, &key.namespace);
+    match call("reading a cluster", apis.clusters.get(&key.name)).await {
+        Ok(live) if live.uid().as_deref() == Some(&uid) => release(world, key, former).await,
+        Ok(_) => Some(Duration::from_millis(200)),
+        Err(error) => {
+            tracing::debug!(cluster = %key, %error, "whether members are of a former cluster is not known");
+            Some(RETRY_ENDING)
+        }
+    }
 }
 
 /// The cluster object is not there: its members are let go, nothing else is done.
 async fn gone(world: &World, key: &ClusterKey) -> Option<Duration> {
     let members = world.cache.members.of(key);
-    for name in world.take_memory(key).linked {
-        links::forget(world, &key.namespace, &name);
+    if let Some(memory) = world.forget(key) {
+        for name in with(&memory, |memory| std::mem::take(&mut memory.linked)) {
+            links::forget(world, &key.namespace, &name);
+        }
     }
     if members.is_empty() {
         return None;

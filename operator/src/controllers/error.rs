@@ -1,5 +1,7 @@
 //! What can go wrong in a pass.
 
+use etcd::Refusal;
+
 use crate::{agents::LinkError, leader::NotLeader, pki::PkiError, plan::step::Step};
 
 /// Why a pass did not do what was planned. The next one starts from facts again, so nothing is lost.
@@ -31,6 +33,14 @@ pub(super) enum PassError {
     /// A certificate could not be made.
     #[error(transparent)]
     Pki(#[from] PkiError),
+    /// Something of that name is there, and is not ours.
+    #[error("{kind} {name} belongs to somebody else: delete it, so that the operator can make its own")]
+    NameTaken {
+        /// Its kind.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
     /// The facts changed while the plan was carried out.
     #[error("{step} was planned from facts that are no longer so ({what}); they are read again")]
     Stale {
@@ -57,6 +67,30 @@ impl PassError {
         matches!(self, Self::Etcd(error) if error.refusal().is_some())
     }
 
+    /// A refusal that does not pass within moments.
+    #[must_use]
+    pub(super) fn is_refusal_that_stays(&self) -> bool {
+        matches!(
+            self,
+            Self::Etcd(error) if matches!(
+                error.refusal(),
+                Some(Refusal::NoSpace | Refusal::Corrupt | Refusal::Unauthorized | Refusal::Unsupported)
+            )
+        )
+    }
+
+    /// Nothing can be made in a namespace that ends: no fault, and nothing to be tried again.
+    #[must_use]
+    pub(super) fn is_end_of_namespace(&self) -> bool {
+        matches!(self, Self::Kube { source, .. } if is_end_of_namespace(source))
+    }
+
+    /// For a person, cut.
+    #[must_use]
+    pub(super) fn words(&self) -> String {
+        self.to_string().chars().take(WORDS).collect()
+    }
+
     /// It passes by itself within moments: read again at once, say nothing.
     #[must_use]
     pub(super) fn is_momentary(&self) -> bool {
@@ -64,10 +98,15 @@ impl PassError {
             Self::Stale { .. } => true,
             Self::Kube { source, .. } => is_conflict(source),
             Self::Etcd(error) => error.refusal().is_some(),
-            Self::NotLeader(_) | Self::KubeSilent { .. } | Self::Agent(_) | Self::Pki(_) => false,
+            Self::NotLeader(_) | Self::KubeSilent { .. } | Self::Agent(_) | Self::Pki(_) | Self::NameTaken { .. } => {
+                false
+            }
         }
     }
 }
+
+/// Longest text of an error that is remembered: it may come to stand in a condition.
+const WORDS: usize = 300;
 
 /// The object was changed, made or deleted by somebody else meanwhile.
 #[must_use]
@@ -75,8 +114,60 @@ pub(super) fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409)
 }
 
+/// The name of an object that was to be made is taken. Not every 409 says so: a quota that many want at once does, too.
+#[must_use]
+pub(super) fn is_taken(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_already_exists())
+}
+
+fn is_end_of_namespace(error: &kube::Error) -> bool {
+    // `NamespaceTerminatingCause` of k8s.io/api/core/v1.
+    let says = |status: &kube::core::Status| {
+        status.details.as_ref().is_some_and(|details| {
+            details
+                .causes
+                .iter()
+                .any(|cause| cause.reason == "NamespaceTerminating")
+        })
+    };
+    matches!(error, kube::Error::Api(status) if status.code == 403 && says(status))
+}
+
 /// There is no such object.
 #[must_use]
 pub(super) fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+    use serde_json::json;
+
+    use super::*;
+
+    fn api(status: serde_json::Value) -> kube::Error {
+        let status: Status = serde_json::from_value(status).unwrap();
+        kube::Error::Api(status.boxed())
+    }
+
+    #[test]
+    fn m18_a_quota_that_is_wanted_by_many_is_no_name_that_is_taken() {
+        let quota = api(json!({"status": "Failure", "code": 409, "reason": "Conflict",
+            "message": "Operation cannot be fulfilled on resourcequotas \"q\""}));
+        assert!(is_conflict(&quota) && !is_taken(&quota));
+        let taken = api(json!({"status": "Failure", "code": 409, "reason": "AlreadyExists", "message": "exists"}));
+        assert!(is_taken(&taken));
+    }
+
+    #[test]
+    fn u17_a_namespace_that_ends_is_told_from_a_missing_permission() {
+        let ends = api(
+            json!({"status": "Failure", "code": 403, "reason": "Forbidden", "message": "terminated",
+            "details": {"causes": [{"reason": "NamespaceTerminating", "message": "", "field": "metadata.namespace"}]}}),
+        );
+        let forbidden =
+            api(json!({"status": "Failure", "code": 403, "reason": "Forbidden", "message": "cannot create"}));
+        assert!(is_end_of_namespace(&ends) && !is_end_of_namespace(&forbidden));
+    }
 }

@@ -13,7 +13,7 @@ use kube::ResourceExt;
 use super::{
     World,
     api::Apis,
-    error::{PassError, is_conflict},
+    error::{PassError, is_taken},
     memory::Memory,
     mirror::ClusterKey,
     observe::Objects,
@@ -43,7 +43,7 @@ pub(super) struct Executor<'w> {
     /// lock on these refuses whatever anybody else has changed meanwhile.
     cluster: Mutex<Arc<EtcdCluster>>,
     members: Mutex<HashMap<String, Arc<EtcdMember>>>,
-    memory: Mutex<Memory>,
+    memory: &'w Mutex<Memory>,
 }
 
 /// What a step has done.
@@ -54,15 +54,24 @@ enum Effect {
     AsItWas,
 }
 
+/// A step that failed.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// Why.
+    pub error: PassError,
+    /// So many times in a row.
+    pub times: u32,
+    /// It is a row in which nothing was logged yet, and it is worth it now.
+    pub tell: bool,
+}
+
 /// What came of a plan.
 #[derive(Debug)]
 pub(super) struct Outcome {
     /// Steps done, in the order in which they were.
     pub done: Vec<Step>,
     /// The first failure of each chain that failed.
-    pub failures: Vec<PassError>,
-    /// What this process remembers now.
-    pub memory: Memory,
+    pub failures: Vec<Failure>,
     /// The objects after the steps.
     pub cluster: Arc<EtcdCluster>,
     /// The same of members.
@@ -76,7 +85,7 @@ impl<'w> Executor<'w> {
         key: &'w ClusterKey,
         facts: &'w Facts,
         objects: &Objects,
-        memory: Memory,
+        memory: &'w Mutex<Memory>,
     ) -> Self {
         Self {
             world,
@@ -91,7 +100,7 @@ impl<'w> Executor<'w> {
                     .map(|member| (member.name.clone(), Arc::clone(&member.value)))
                     .collect(),
             ),
-            memory: Mutex::new(memory),
+            memory,
         }
     }
 
@@ -107,24 +116,33 @@ impl<'w> Executor<'w> {
         Outcome {
             done,
             failures,
-            memory: self.memory.into_inner().unwrap_or_else(PoisonError::into_inner),
             cluster: self.cluster.into_inner().unwrap_or_else(PoisonError::into_inner),
             members: self.members.into_inner().unwrap_or_else(PoisonError::into_inner),
         }
     }
 
-    async fn chain(&self, steps: &[Step]) -> (Vec<Step>, Option<PassError>) {
+    async fn chain(&self, steps: &[Step]) -> (Vec<Step>, Option<Failure>) {
         let mut done = Vec::new();
         for step in steps {
+            let now = self.now();
+            if self.with_memory(|memory| memory.failing.holds_up(step, now)) {
+                return (done, None);
+            }
             let answer = self.step(step).await;
             self.world.operator.metrics.step(step.kind(), answer.is_ok());
             match answer {
-                Ok(Effect::Changed) => {
-                    self.tell(step);
-                    done.push(step.clone());
+                Ok(effect) => {
+                    self.with_memory(|memory| memory.failing.succeeded(step));
+                    if matches!(effect, Effect::Changed) {
+                        self.tell(step);
+                        done.push(step.clone());
+                    }
                 }
-                Ok(Effect::AsItWas) => {}
-                Err(error) => return (done, Some(error)),
+                Err(error) => {
+                    let now = self.now();
+                    let (times, tell) = self.with_memory(|memory| memory.failing.failed(step, &error, now));
+                    return (done, Some(Failure { error, times, tell }));
+                }
             }
         }
         (done, None)
@@ -174,19 +192,19 @@ impl<'w> Executor<'w> {
                 self.patch_member_spec(step, member, "version", version.to_string().into())
                     .await
             }
-            Step::DeleteMember { member, uid } => self.delete_member(member, uid).await,
+            Step::DeleteMember { member, uid } => self.delete_member(step, member, uid).await,
             Step::EnsureFinalizer { member, .. } => self.hold_member(step, member).await,
-            Step::ReleaseMember { member, uid } => self.release_member(member, uid).await,
+            Step::ReleaseMember { member, .. } => self.release_member(step, member).await,
             Step::EnsureAgentIdentity { member } => self.ensure_identity(step, member).await.map(drop),
             Step::CreateClaim { member } => self.create_claim(step, member).await,
             Step::CreatePod { member, voter } => self.create_pod(step, member, *voter).await,
-            Step::DeletePod { member, uid } => self.delete_pod(member, uid).await,
-            Step::SetPodImage { member, uid, version } => self.set_pod_image(member, uid, *version).await,
-            Step::LabelPod { member, uid, voter } => self.label_pod(member, uid, *voter).await,
+            Step::DeletePod { member, uid } => self.delete_pod(step, member, uid).await,
+            Step::SetPodImage { member, uid, version } => self.set_pod_image(step, member, uid, *version).await,
+            Step::LabelPod { member, uid, voter } => self.label_pod(step, member, uid, *voter).await,
             Step::ApplyHeadlessService => self.apply_headless_service(step).await,
             Step::ApplyClientService => self.apply_client_service(step).await,
             Step::ApplyBudget { voters, target } => self.apply_budget(step, *voters, *target).await,
-            Step::DeleteBudget => self.delete_budget().await,
+            Step::DeleteBudget => self.delete_budget(step).await,
             Step::Direct {
                 member,
                 number,
@@ -245,7 +263,7 @@ impl<'w> Executor<'w> {
     /// A create was refused. When the name is taken, it is remembered: the one who has it may not be seen by the watches.
     fn taken(&self, step: &Step, kind: &str, name: &str, error: PassError) -> PassError {
         match error {
-            PassError::Kube { source, .. } if is_conflict(&source) => {
+            PassError::Kube { source, .. } if is_taken(&source) => {
                 let now = self.now();
                 self.with_memory(|memory| memory.taken.insert(format!("{kind}/{name}"), now));
                 PassError::stale(step, format!("{kind} {name} exists already"))

@@ -7,13 +7,14 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::backoff::{self, Failing};
 use crate::plan::facts::{Nudged, Refusal, Sent, Unanswered};
 
 /// Memory of one cluster.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     /// Secrets with agents' certificates that were found good: by member UID, with the CAs they were issued under and
-    /// when to look again.
+    /// when that was.
     pub identities: HashMap<String, (String, Timestamp)>,
     /// The last order sent to each member, by UID.
     pub sent: HashMap<String, Sent>,
@@ -29,22 +30,26 @@ pub(super) struct Memory {
     pub refusal: Option<Refusal>,
     /// The last membership call that got no answer.
     pub unanswered: Option<Unanswered>,
-    /// What failed in the last pass, and not only for a moment.
-    pub failed: Vec<String>,
+    /// Steps that failed the last time.
+    pub failing: Failing,
+    /// The API server has said that the namespace ends.
+    pub namespace_ends: bool,
     /// When a status was last written.
     pub told: Option<Timestamp>,
-    /// Passes in a row that failed.
+    /// Since when the refusals are refused that were logged last.
+    pub refusal_said: Option<Timestamp>,
+    /// Reports in a row that failed.
     pub failures: u32,
     /// Passes in a row that did something.
     pub busy: u32,
-    /// The last error that was logged: the same is not logged again and again.
+    /// The last error of a report that was logged: the same is not logged again and again.
     pub said: Option<String>,
 }
 
-/// The first wait after a failure.
-const FIRST: Duration = Duration::from_millis(100);
-/// The longest.
-const LONGEST: Duration = Duration::from_secs(30);
+/// A Secret that was found good is looked at again after this ...
+const LOOK_AGAIN: SignedDuration = SignedDuration::from_hours(1);
+/// ... and after this while its agent is not heard: the Secret may be what is missing.
+const LOOK_AGAIN_UNHEARD: SignedDuration = SignedDuration::from_secs(10);
 
 /// A taken name is tried again after this.
 const TAKEN: SignedDuration = SignedDuration::from_secs(10);
@@ -58,14 +63,22 @@ impl Memory {
             .is_some_and(|found| now.duration_since(*found) < TAKEN)
     }
 
-    /// A pass failed: how long to wait, twice as long each time.
-    pub(super) fn back_off(&mut self) -> Duration {
-        let wait = FIRST.saturating_mul(1 << self.failures.min(10)).min(LONGEST);
-        self.failures = self.failures.saturating_add(1);
-        wait
+    /// Is the Secret of a member's agent known to be good?
+    #[must_use]
+    pub(super) fn has_identity(&self, uid: &str, ca: &str, heard: bool, now: Timestamp) -> bool {
+        let good_for = if heard { LOOK_AGAIN } else { LOOK_AGAIN_UNHEARD };
+        self.identities
+            .get(uid)
+            .is_some_and(|(issued, seen)| issued == ca && now.duration_since(*seen) < good_for)
     }
 
-    /// A pass went well.
+    /// A report failed: how long to wait.
+    pub(super) fn back_off(&mut self) -> Duration {
+        self.failures = self.failures.saturating_add(1);
+        backoff::wait(self.failures)
+    }
+
+    /// A report went well.
     pub(super) fn succeeded(&mut self) {
         self.failures = 0;
         self.said = None;
@@ -77,15 +90,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn back_off_doubles_up_to_a_limit_and_starts_anew() {
+    fn a_secret_is_looked_at_again_soon_while_its_agent_is_not_heard() {
+        let seen = Timestamp::UNIX_EPOCH;
         let mut memory = Memory::default();
-        assert_eq!(memory.back_off(), Duration::from_millis(100));
-        assert_eq!(memory.back_off(), Duration::from_millis(200));
-        for _ in 0..20 {
-            memory.back_off();
-        }
-        assert_eq!(memory.back_off(), LONGEST);
-        memory.succeeded();
-        assert_eq!(memory.back_off(), FIRST);
+        memory.identities.insert("1".into(), ("ca".into(), seen));
+        let later = seen + SignedDuration::from_secs(11);
+        assert!(memory.has_identity("1", "ca", false, seen));
+        assert!(memory.has_identity("1", "ca", true, later));
+        assert!(!memory.has_identity("1", "ca", false, later));
+        assert!(!memory.has_identity("1", "another", true, seen));
+        assert!(!memory.has_identity("2", "ca", true, seen));
     }
 }

@@ -5,6 +5,7 @@
 //! cluster waits for another.
 
 mod api;
+mod backoff;
 mod cache;
 mod cluster;
 mod compare;
@@ -67,7 +68,7 @@ pub struct Context {
 struct World {
     operator: Context,
     cache: Arc<Cache>,
-    memories: Mutex<HashMap<ClusterKey, Memory>>,
+    memories: Mutex<HashMap<ClusterKey, Arc<Mutex<Memory>>>>,
     /// Bounds the events under way.
     events: Arc<Semaphore>,
 }
@@ -82,13 +83,16 @@ impl World {
         Timestamp::now()
     }
 
-    /// Passes of one cluster never overlap, so its memory can be taken out for one.
-    fn take_memory(&self, key: &ClusterKey) -> Memory {
-        self.memories.lock().unwrap_or_else(PoisonError::into_inner).remove(key).unwrap_or_default()
+    /// The memory of a cluster. It stays here during a pass, so one that ends by a panic loses nothing; passes of one
+    /// cluster never overlap.
+    fn memory(&self, key: &ClusterKey) -> Arc<Mutex<Memory>> {
+        let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(memories.entry(key.clone()).or_default())
     }
 
-    fn put_memory(&self, key: &ClusterKey, memory: Memory) {
-        self.memories.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), memory);
+    /// The cluster is gone: gives its memory out for the last time.
+    fn forget(&self, key: &ClusterKey) -> Option<Arc<Mutex<Memory>>> {
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner).remove(key)
     }
 }
 

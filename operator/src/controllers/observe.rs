@@ -98,7 +98,7 @@ pub(super) fn local(world: &World, key: &ClusterKey, objects: &Objects, memory: 
         unanswered: memory.unanswered.clone(),
         leader: None,
         missing_verbs: world.operator.rbac.missing().iter().map(ToString::to_string).collect(),
-        failed: memory.failed.clone(),
+        failed: memory.failing.words(),
     }
 }
 
@@ -160,11 +160,9 @@ fn member_facts(
 ) -> Member {
     let member = &item.value;
     let pod = pod_fact(&world.cache, key, item, memory, now);
-    let identity_ready = memory
-        .identities
-        .get(&item.uid)
-        .is_some_and(|(ca, until)| *ca == world.operator.ca.bundle().fingerprint() && now < *until);
     let link = links::fact(world, key, cluster, item, &pod);
+    let ca = world.operator.ca.bundle().fingerprint();
+    let identity_ready = memory.has_identity(&item.uid, &ca, link.live().is_some(), now);
     let resolvable = pod.ours().and_then(|pod| pod.ip.as_deref()).is_some_and(|ip| {
         world.cache.names.of(key).iter().any(|slice| {
             slice

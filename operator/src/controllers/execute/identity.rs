@@ -1,6 +1,5 @@
 //! The Secret with the certificate of a member's agent: read, made and replaced by name.
 
-use jiff::SignedDuration;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
@@ -16,9 +15,6 @@ use crate::{
     plan::step::Step,
     resources::{self, Ownership},
 };
-
-/// A Secret that was found good is looked at again after this.
-const LOOK_AGAIN: SignedDuration = SignedDuration::from_hours(1);
 
 impl Executor<'_> {
     pub(super) async fn ensure_identity(&self, step: &Step, name: &str) -> Result<Effect, PassError> {
@@ -53,10 +49,10 @@ impl Executor<'_> {
                 Effect::Changed
             }
             Some(live) if resources::ownership(&live.metadata, &uid) != Ownership::Ours => {
-                return Err(PassError::stale(
-                    step,
-                    format!("Secret {secret_name} belongs to somebody else: delete it"),
-                ));
+                return Err(PassError::NameTaken {
+                    kind: "Secret",
+                    name: secret_name,
+                });
             }
             Some(live) if pki::needs_renewal(&live.metadata, &bundle, name, cluster_uid, now).is_some() => {
                 let wanted = wanted()?;
@@ -78,7 +74,7 @@ impl Executor<'_> {
             Some(_) => Effect::AsItWas,
         };
         let fingerprint = bundle.fingerprint();
-        self.with_memory(|memory| memory.identities.insert(uid, (fingerprint, now + LOOK_AGAIN)));
+        self.with_memory(|memory| memory.identities.insert(uid, (fingerprint, now)));
         Ok(effect)
     }
 }

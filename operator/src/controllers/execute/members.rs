@@ -100,7 +100,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    pub(super) async fn delete_member(&self, name: &str, uid: &str) -> Result<(), PassError> {
+    pub(super) async fn delete_member(&self, step: &Step, name: &str, uid: &str) -> Result<(), PassError> {
         match self
             .write("deleting a member", self.apis.members.delete(name, &with_uid(uid)))
             .await
@@ -112,7 +112,7 @@ impl Executor<'_> {
                 }
                 Ok(())
             }
-            Err(error) => gone_is_fine(error),
+            Err(error) => gone_is_fine(step, error),
         }
     }
 
@@ -136,15 +136,11 @@ impl Executor<'_> {
         Ok(())
     }
 
-    pub(super) async fn release_member(&self, name: &str, uid: &str) -> Result<(), PassError> {
-        let step = Step::ReleaseMember {
-            member: name.into(),
-            uid: uid.into(),
-        };
-        let member = self.member(&step, name)?;
+    pub(super) async fn release_member(&self, step: &Step, name: &str) -> Result<(), PassError> {
+        let member = self.member(step, name)?;
         match release(&self.apis, &self.world.operator.lease, &member).await {
             Ok(()) => Ok(()),
-            Err(error) => gone_is_fine(error),
+            Err(error) => gone_is_fine(step, error),
         }
     }
 }
@@ -191,10 +187,44 @@ pub(super) fn with_uid(uid: &str) -> DeleteParams {
     }
 }
 
-/// The very object is gone already (another one of that name may be there).
-pub(super) fn gone_is_fine(error: PassError) -> Result<(), PassError> {
+/// The object is gone already. Another one of that name, or a newer state of it: nothing was done.
+pub(super) fn gone_is_fine(step: &Step, error: PassError) -> Result<(), PassError> {
     match error {
-        PassError::Kube { source, .. } if is_not_found(&source) || is_conflict(&source) => Ok(()),
+        PassError::Kube { source, .. } if is_not_found(&source) => Ok(()),
+        PassError::Kube { source, act } if is_conflict(&source) => Err(PassError::stale(
+            step,
+            format!("{act}: it is another object, or has changed"),
+        )),
         other => Err(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn answer(code: u16) -> PassError {
+        let status = Status::failure("no", "Why").with_code(code);
+        PassError::Kube {
+            act: "releasing a member",
+            source: Box::new(kube::Error::Api(status.boxed())),
+        }
+    }
+
+    #[test]
+    fn a_release_on_an_old_state_is_not_done() {
+        let step = Step::ReleaseMember {
+            member: "a".into(),
+            uid: "1".into(),
+        };
+        assert!(gone_is_fine(&step, answer(404)).is_ok());
+        let stale = gone_is_fine(&step, answer(409)).unwrap_err();
+        assert!(
+            matches!(stale, PassError::Stale { .. }) && stale.is_momentary(),
+            "{stale}"
+        );
+        assert!(matches!(gone_is_fine(&step, answer(403)), Err(PassError::Kube { .. })));
     }
 }

@@ -101,7 +101,7 @@ impl Executor<'_> {
         self.write(act, api.patch(&name, &params, &Patch::Apply(object))).await
     }
 
-    pub(super) async fn delete_budget(&self) -> Result<(), PassError> {
+    pub(super) async fn delete_budget(&self, step: &Step) -> Result<(), PassError> {
         let held = self
             .world
             .cache
@@ -122,7 +122,7 @@ impl Executor<'_> {
                 self.world.cache.budgets.remove(self.key, &held.name, &held.uid);
                 Ok(())
             }
-            Err(error) => gone_is_fine(error),
+            Err(error) => gone_is_fine(step, error),
         }
     }
 }

@@ -58,7 +58,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    pub(super) async fn delete_pod(&self, name: &str, uid: &str) -> Result<(), PassError> {
+    pub(super) async fn delete_pod(&self, step: &Step, name: &str, uid: &str) -> Result<(), PassError> {
         match self
             .write("deleting a Pod", self.apis.pods.delete(name, &with_uid(uid)))
             .await
@@ -69,21 +69,27 @@ impl Executor<'_> {
                 }
                 Ok(())
             }
-            Err(error) => gone_is_fine(error),
+            Err(error) => gone_is_fine(step, error),
         }
     }
 
-    pub(super) async fn set_pod_image(&self, name: &str, uid: &str, version: Version) -> Result<(), PassError> {
+    pub(super) async fn set_pod_image(
+        &self,
+        step: &Step,
+        name: &str,
+        uid: &str,
+        version: Version,
+    ) -> Result<(), PassError> {
         let image = format!("{}:v{version}", self.images().etcd_repository);
         let patch = json!({
             "metadata": {"uid": uid},
             "spec": {"containers": [{"name": ETCD_CONTAINER, "image": image}]},
         });
-        self.patch_pod("changing the image of a Pod", name, Patch::Strategic(patch))
+        self.patch_pod(step, "changing the image of a Pod", name, Patch::Strategic(patch))
             .await
     }
 
-    pub(super) async fn label_pod(&self, name: &str, uid: &str, voter: bool) -> Result<(), PassError> {
+    pub(super) async fn label_pod(&self, step: &Step, name: &str, uid: &str, voter: bool) -> Result<(), PassError> {
         let mut labels = serde_json::Map::new();
         let value = if voter {
             Value::from(crds::labels::ROLE_VOTER)
@@ -92,10 +98,16 @@ impl Executor<'_> {
         };
         labels.insert(crds::labels::ROLE.to_owned(), value);
         let patch = json!({"metadata": {"uid": uid, "labels": labels}});
-        self.patch_pod("labelling a Pod", name, Patch::Merge(patch)).await
+        self.patch_pod(step, "labelling a Pod", name, Patch::Merge(patch)).await
     }
 
-    async fn patch_pod(&self, act: &'static str, name: &str, patch: Patch<Value>) -> Result<(), PassError> {
+    async fn patch_pod(
+        &self,
+        step: &Step,
+        act: &'static str,
+        name: &str,
+        patch: Patch<Value>,
+    ) -> Result<(), PassError> {
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.into()),
             ..PatchParams::default()
@@ -107,7 +119,7 @@ impl Executor<'_> {
                 }
                 Ok(())
             }
-            Err(error) => gone_is_fine(error),
+            Err(error) => gone_is_fine(step, error),
         }
     }
 }
