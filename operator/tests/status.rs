@@ -186,3 +186,122 @@ fn a_cluster_that_needs_tls_is_not_formed_without_it() {
     let status = status_of(&sim, &EtcdClusterStatus::default());
     says(&status, ConditionType::NotImplemented, "True", "NotImplemented");
 }
+
+/// Made by another operator: recorded votes, no bindings, Pods without agents.
+fn adopted() -> Sim {
+    let (mut sim, _) = formed(Medium::Disk);
+    for member in &mut sim.members {
+        member.record.binding = None;
+        member.record.heard = false;
+        member.pod.as_mut().unwrap().has_agent = false;
+    }
+    sim.refresh();
+    sim
+}
+
+#[test]
+fn a_healthy_cluster_without_agents_is_healthy_by_its_pods_readiness() {
+    let mut sim = adopted();
+    let status = status_of(&sim, &EtcdClusterStatus::default());
+    says(&status, ConditionType::Available, "True", "QuorumHealthy");
+    says(&status, ConditionType::Degraded, "False", "QuorumHealthy");
+    says(&status, ConditionType::AgentsMissing, "True", "PodWithoutAgent");
+    assert_eq!((status.ready_members, status.quorum.as_ref().unwrap().healthy), (3, 3));
+    // One that is not ready is named.
+    let names = sim.names();
+    sim.member(&names[1]).pod.as_mut().unwrap().process = simulator::SimProcess::Held;
+    sim.refresh();
+    let worse = status_of(&sim, &status);
+    says(&worse, ConditionType::Degraded, "True", "MembersUnhealthy");
+    assert!(worse.summary.starts_with("2 of 3"), "{}", worse.summary);
+    // Readiness alone proves no quorum and ends none: where etcd cannot be asked, what was said last stands.
+    let mut sim = adopted();
+    sim.links_down = true;
+    sim.run(200);
+    says(&status_of(&sim, &status), ConditionType::Available, "True", "QuorumHealthy");
+}
+
+#[test]
+fn an_adopted_cluster_that_lost_a_pod_says_that_none_is_made() {
+    let mut sim = adopted();
+    let names = sim.names();
+    sim.kill_pod(&names[2]);
+    sim.refresh();
+    let status = status_of(&sim, &EtcdClusterStatus::default());
+    let condition = conditions::find(&status.conditions, ConditionType::AgentsMissing).unwrap();
+    assert!(condition.message.contains(&format!("{} has no Pod", names[2])), "{}", condition.message);
+}
+
+#[test]
+fn names_that_strangers_chose_are_cut() {
+    let (mut sim, old) = formed(Medium::Disk);
+    let mut stranger = sim.etcd.list[0].clone();
+    stranger.id = operator::plan::facts::Id(0x77);
+    stranger.name = "x\n".repeat(20_000);
+    stranger.peer_url = "http://elsewhere:2380".into();
+    sim.etcd.list.push(stranger);
+    let status = status_of(&sim, &old);
+    for condition in &status.conditions {
+        assert!(condition.message.len() < 1024 && !condition.message.contains('\n'));
+    }
+    assert!(status.summary.len() < 1024);
+}
+
+#[test]
+fn an_agent_that_cannot_be_reached_is_told_in_the_same_words_whatever_the_cause() {
+    let (mut sim, old) = formed(Medium::Disk);
+    let names = sim.names();
+    sim.cut_off = vec![names[1].clone()];
+    sim.run(100);
+    let mut said = Vec::new();
+    for cause in ["timed out", "connection refused", "lost"] {
+        sim.cause = cause.into();
+        said.push(status_of(&sim, &old).conditions);
+    }
+    let message = &conditions::find(&said[0], ConditionType::AgentUnreachable).unwrap().message;
+    assert!(message.contains(&names[1]), "{message}");
+    assert!(said.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[test]
+fn one_transition_is_one_event() {
+    let (mut sim, old) = formed(Medium::Memory);
+    let names = sim.names();
+    let told = |sim: &Sim, old: &EtcdClusterStatus| {
+        let facts = sim.facts();
+        let (status, events) = status::cluster(&View::new(&facts), &plan::plan(&facts), old);
+        let reasons: Vec<String> = events.into_iter().map(|event| event.reason).collect();
+        (status, reasons)
+    };
+    sim.kill_pod(&names[0]);
+    sim.kill_pod(&names[1]);
+    sim.refresh();
+    let (lost, reasons) = told(&sim, &old);
+    assert_eq!(reasons, ["QuorumLost"]);
+    assert!(told(&sim, &lost).1.is_empty());
+}
+
+#[test]
+fn only_what_changes_for_a_reader_is_written_at_once() {
+    let (mut sim, old) = formed(Medium::Disk);
+    let old = EtcdClusterStatus { cluster_id: Some("1".into()), ..old };
+    assert!(!status::is_urgent(&old, &old));
+    // Words, versions and states of members can wait.
+    let mut later = old.clone();
+    later.summary = "other words".into();
+    later.members[0].version = Some("3.6.17".into());
+    later.members[0].state = crds::etcdcluster::MemberState::Starting;
+    later.conditions[0].message = "other words".into();
+    assert!(!status::is_urgent(&old, &later));
+    // A transition, another member or another quorum cannot.
+    let names = sim.names();
+    sim.kill_pod(&names[2]);
+    sim.refresh();
+    assert!(status::is_urgent(&old, &status_of(&sim, &old)));
+    let mut fewer = old.clone();
+    fewer.members.pop();
+    assert!(status::is_urgent(&old, &fewer));
+    // Nothing waits while a cluster is being formed.
+    let forming = EtcdClusterStatus { cluster_id: None, ..old.clone() };
+    assert!(status::is_urgent(&old, &forming));
+}

@@ -57,13 +57,11 @@ fn one(view: &View, standing: &MemberView, plan: &mut Plan, steps: &mut Vec<Step
 
 /// etcd may count on it: it is listed, or may be.
 fn may_vote(view: &View, member: &MemberView) -> bool {
-    match view.facts.list.known() {
-        Some(_) => member.listed.is_some(),
-        None => {
-            let formed = view.facts.cluster.record.cluster_id.is_some();
-            formed && (member.is_voter() || member.fact.record.binding.is_some())
-        }
+    if view.facts.list.known().is_some() {
+        return member.listed.is_some();
     }
+    let formed = view.facts.cluster.record.cluster_id.is_some();
+    formed && (member.is_voter() || member.fact.record.binding.is_some())
 }
 
 /// A Pod for it would find the data.

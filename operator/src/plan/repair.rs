@@ -59,7 +59,7 @@ pub(super) fn remove(view: &View, name: &str, id: Id, what: &str, plan: &mut Pla
             false
         }
         Some(other) if leads => {
-            let Some(heir) = view.member(other).and_then(|member| member.listed_id()) else {
+            let Some(heir) = view.member(other).and_then(super::view::MemberView::listed_id) else {
                 return false;
             };
             plan.step(Step::MoveLeader {

@@ -69,7 +69,7 @@ pub fn is_urgent(old: &EtcdClusterStatus, new: &EtcdClusterStatus) -> bool {
     let told = |status: &EtcdClusterStatus| {
         let conditions = states(&status.conditions);
         let members: Vec<_> = status.members.iter().map(|member| (member.name.clone(), member.id.clone())).collect();
-        (conditions, members, status.observed_generation, status.quorum.clone())
+        (conditions, members, status.observed_generation, status.quorum)
     };
     new.cluster_id.is_none() || told(old) != told(new)
 }

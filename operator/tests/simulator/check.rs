@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use operator::plan::facts::Id;
+use operator::plan::{
+    facts::{Fact, Facts, Id},
+    step::{Order, Plan, Step},
+};
 
 use super::world::Sim;
 
@@ -41,6 +44,77 @@ impl Checks {
 }
 
 impl Sim {
+    /// Invariant 7: unknown is not absent. What cannot be taken back rests on nothing that was not heard.
+    pub(crate) fn check_plan(&self, facts: &Facts, plan: &Plan) {
+        let formed = self.record.cluster_id.is_some();
+        if !formed || self.ending {
+            return;
+        }
+        let known = matches!(facts.list, Fact::Known { .. });
+        let surplus = facts.members.iter().filter(|member| !member.deleting).count()
+            > self.record.replicas.unwrap_or_default() as usize;
+        for step in plan.steps() {
+            let final_one = step.is_consensus()
+                || matches!(
+                    step,
+                    Step::DeleteMember { .. }
+                        | Step::ReleaseMember { .. }
+                        | Step::Direct {
+                            order: Order::Quarantine { .. },
+                            ..
+                        }
+                );
+            assert!(
+                known || !final_one,
+                "invariant 7: {step:?} without a member list\n{}",
+                self.story()
+            );
+            let Step::Remove { member, .. } = step else { continue };
+            let silent = facts
+                .members
+                .iter()
+                .find(|fact| fact.name == *member)
+                .is_some_and(|fact| fact.link.live().is_none() && !fact.deleting);
+            assert!(
+                surplus || !silent,
+                "invariant 7: {member} is removed because it is not heard\n{}",
+                self.story()
+            );
+        }
+    }
+
+    /// Invariants 2 and 6, by the truth of the model: etcd's own refusal must not be what saves the quorum.
+    pub(crate) fn check_step(&self, step: &Step) {
+        let (voters, running) = (self.etcd.voters(), self.etcd.healthy());
+        let of = |id: &Id| self.etcd.list.iter().find(|entry| entry.id == *id);
+        let runs = |id: &Id| usize::from(self.etcd.running.contains(id));
+        match step {
+            Step::Remove { id, .. } if of(id).is_some_and(|entry| !entry.learner) => {
+                let left = voters - 1;
+                assert!(
+                    left > 0 && running - runs(id) > left / 2,
+                    "invariant 2: {step:?} asks for the end of the quorum\n{}",
+                    self.story()
+                );
+            }
+            Step::Promote { id, .. } if of(id).is_some_and(|entry| entry.learner) => assert!(
+                running + runs(id) > voters.div_ceil(2),
+                "invariant 2: {step:?} asks for the end of the quorum\n{}",
+                self.story()
+            ),
+            Step::ReleaseMember { member, .. } if self.etcd.formed() && !self.ending => {
+                let disk = self.members.iter().find(|one| one.name == *member).and_then(|one| one.disk.as_ref());
+                let id = disk.and_then(|disk| disk.identity).map(|(id, _)| id);
+                assert!(
+                    id.is_none_or(|id| of(&id).is_none()),
+                    "invariant 6: the data of {member} go while etcd counts on them\n{}",
+                    self.story()
+                );
+            }
+            _ => {}
+        }
+    }
+
     pub(crate) fn check(&mut self) {
         self.refresh_running();
         let learners = self.etcd.list.iter().filter(|entry| entry.learner).count();

@@ -27,6 +27,14 @@ impl Sim {
                     self.propose(step, turns);
                     break;
                 }
+                if self.proposals.iter().any(|(_, open)| open.is_same_change(step)) {
+                    self.log.push(format!("  ** no answer either: {step:?}"));
+                    self.unanswered = Some(Unanswered {
+                        step: step.clone(),
+                        at: self.now,
+                    });
+                    break;
+                }
                 let lost = self.faults.lose_answer == Some(number) || self.faults.crash_after == Some(number);
                 if !self.step(step, lost) {
                     break;
@@ -87,6 +95,7 @@ impl Sim {
         self.log.push(format!("{:>9} {step:?}", self.now.subsec_millisecond()));
         self.refresh_running();
         let before = self.etcd.has_quorum();
+        self.check_step(step);
         self.consensus_calls += usize::from(step.is_consensus());
         for (_, open) in &self.proposals {
             assert!(
@@ -107,8 +116,6 @@ impl Sim {
         match answer {
             Ok(done) => {
                 if step.is_consensus() {
-                    // Carried out once more, it will be refused.
-                    self.proposals.retain(|(_, open)| !open.is_same_change(step));
                     self.refusal = None;
                     if !lost {
                         self.unanswered = None;

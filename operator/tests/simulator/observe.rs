@@ -127,7 +127,7 @@ impl Sim {
         if !pod.up || self.links_down || self.cut_off.contains(&member.name) {
             return Link::Down {
                 since: pod.created,
-                why: "refused".into(),
+                why: self.cause.clone(),
                 last: None,
             };
         }

@@ -47,6 +47,8 @@ pub(crate) struct Sim {
     pub leader_index: bool,
     /// Members whose agents are not heard.
     pub cut_off: Vec<String>,
+    /// Why links are down.
+    pub cause: String,
     pub missing_verbs: Vec<String>,
     /// Learners start and never serve.
     pub never_serves: bool,
@@ -126,7 +128,7 @@ impl Sim {
                 version: version(etcd_version),
                 medium,
                 options: Options::default(),
-                progress_deadline: Duration::from_secs(600),
+                progress_deadline: Duration::from_mins(10),
                 is_observed: false,
                 invalid: Vec::new(),
                 unsupported: Vec::new(),
@@ -149,6 +151,7 @@ impl Sim {
             proposals: Vec::new(),
             leader_index: false,
             cut_off: Vec::new(),
+            cause: "refused".into(),
             missing_verbs: Vec::new(),
             never_serves: false,
             unproven_since: None,
@@ -187,6 +190,7 @@ impl Sim {
             "two consensus steps in one plan: {plan:#?}\n{}",
             self.story()
         );
+        self.check_plan(&facts, &plan);
         let acted = !plan.chains.is_empty();
         self.execute(&plan);
         self.report(&plan);
@@ -313,7 +317,7 @@ impl Sim {
         self.counter = fresh;
         self.start_processes(now);
         // Deletion of objects: with the finalizer gone, the object and all that is under it go.
-        self.members.retain(|member| !(member.deleting && !member.finalizer));
+        self.members.retain(|member| !member.deleting || member.finalizer);
     }
 
     fn start_processes(&mut self, _now: Timestamp) {
