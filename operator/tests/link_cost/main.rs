@@ -54,7 +54,7 @@ fn a_link_takes_little_memory_and_less_processor_time() {
 
         let (busy, idle_since) = (processor_time(), Instant::now());
         tokio::time::sleep(Duration::from_secs(5)).await;
-        let busy = (processor_time() - busy).as_secs_f64() / idle_since.elapsed().as_secs_f64();
+        let busy = processor_time().saturating_sub(busy).as_secs_f64() / idle_since.elapsed().as_secs_f64();
         let per_thousand = busy * 100.0 / f64::from(u32::try_from(LINKS).unwrap()) * 1000.0;
         println!("{LINKS} links: {each} KiB each, {per_thousand:.1} % of a core for 1000, all up in {dialled:?}");
         assert!(each <= LIMIT_KIB, "a link takes {each} KiB");
@@ -72,7 +72,7 @@ fn ensure(links: &Links, addresses: &[SocketAddr], first: usize) {
 async fn connected(links: &Links, wanted: usize) {
     let start = Instant::now();
     while links.counts().connected < wanted {
-        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", links.counts());
+        assert!(start.elapsed() < Duration::from_mins(1), "{:?}", links.counts());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -315,18 +315,16 @@ pub(crate) async fn until<T>(
     what: &str,
     mut wanted: impl FnMut(&LinkState) -> Option<T>,
 ) -> T {
-    let waited = tokio::time::timeout(Duration::from_secs(15), async {
+    let found = tokio::time::timeout(Duration::from_secs(15), async {
         loop {
             if let Some(found) = wanted(&links.snapshot(member)) {
                 return found;
             }
             assert_eq!(changes.next().await, cluster());
         }
-    });
-    match waited.await {
-        Ok(found) => found,
-        Err(_) => panic!("within 15 s: {what}; the link is {:?}", links.snapshot(member)),
-    }
+    })
+    .await;
+    found.unwrap_or_else(|_| panic!("within 15 s: {what}; the link is {:?}", links.snapshot(member)))
 }
 
 /// The nonce in the last report of a link that is up.
