@@ -461,7 +461,10 @@ mod tests {
         let flood = format!("\u{1b}[2Jetcd{}", "x".repeat(50_000));
         for code in [Code::Unimplemented, Code::Unavailable, Code::Internal] {
             let words = answer(Call::MemberList, code, &flood).to_string();
-            assert!(words.len() < 600 && words.contains("etcdxxx") && !words.contains('\u{1b}'), "{words}");
+            assert!(
+                words.len() < 600 && words.contains("etcdxxx") && !words.contains('\u{1b}'),
+                "{words}"
+            );
         }
     }
 

@@ -36,7 +36,10 @@ pub(crate) fn binary(minor: &str) -> PathBuf {
         .filter_map(|path| patch(&path).map(|patch| (patch, path)))
         .max();
     let Some((_, folder)) = newest else {
-        panic!("no etcd {minor} in {}: run `make kube-up` once, it builds them", cache.display());
+        panic!(
+            "no etcd {minor} in {}: run `make kube-up` once, it builds them",
+            cache.display()
+        );
     };
     folder.join("etcd")
 }
