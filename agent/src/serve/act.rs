@@ -50,6 +50,22 @@ pub enum Act {
     SetAside,
 }
 
+impl Act {
+    /// For logs.
+    #[must_use]
+    pub fn describe(&self) -> &'static str {
+        match self {
+            Self::Nothing => "do nothing",
+            Self::StartOnce(_) => "order the first start of etcd",
+            Self::StartRepeatable => "order a start of etcd",
+            Self::SetRepeatable => "give etcd's configuration for restarts",
+            Self::Stop(_) => "stop etcd",
+            Self::Renew => "make a new directory nonce",
+            Self::SetAside => "set the data directory aside",
+        }
+    }
+}
+
 /// What to do now.
 #[must_use]
 pub fn act(decision: &Decision, now: Circumstances) -> Act {

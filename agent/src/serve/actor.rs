@@ -11,6 +11,7 @@ use super::directive::{self, Verdict};
 use super::directory::{self, State as DirectoryState, name};
 use super::event::{Event, Inspected, NotTaken};
 use super::identity::Nonce;
+use super::looking::Looking;
 use super::poll::{Pace, Polled, Wanted};
 use super::standing::Standing;
 use super::state::{Link, State};
@@ -21,8 +22,10 @@ use super::{assemble, etcd_config, etcd_view, orders, report};
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
 /// Any other order of the supervisor; a stop takes its grace.
 const ORDER_LIMIT: Duration = Duration::from_mins(1);
-/// A directory that cannot be read is looked at again, and an order that failed is given again, after this.
+/// A directory that cannot be read is looked at again, and what has failed is tried again, after this.
 const RETRY: Duration = Duration::from_secs(2);
+/// An order that fails again and again is given again after twice the time, up to this.
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
 /// How long after an order of a first start its WAL is looked for, again and again.
 const BIRTH: Duration = Duration::from_millis(50);
 /// A report waits so long for a look at the directory.
@@ -41,27 +44,20 @@ pub struct Actor {
     certificate: watch::Receiver<Option<wire::Certificate>>,
     looking: Looking,
     acting: bool,
-    /// What is being done that makes the last end of etcd irrelevant once it is done.
-    renewing: bool,
+    /// What stands once the orders under way are carried out, which write it themselves.
+    preparing: Option<Standing>,
     /// The configuration that the orders under way give to the supervisor.
     giving: Option<String>,
     fresh: Vec<(Instant, oneshot::Sender<wire::Report>)>,
     last_said: String,
+    /// What was last said to have failed.
+    last_fault: String,
+    /// How many orders in a row have failed.
+    faults: u32,
+    /// What stands is not written again before this.
+    save_again: Instant,
     /// When the last look at the directory began.
     looked: Instant,
-}
-
-/// Is the last look at the directory still true?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Looking {
-    /// Nothing has happened since.
-    Fresh,
-    /// A new look is due.
-    Due,
-    /// It is being looked at.
-    Now,
-    /// It is being looked at, and something has happened meanwhile.
-    NowAndAgain,
 }
 
 impl Actor {
@@ -84,10 +80,13 @@ impl Actor {
             certificate,
             looking: Looking::Due,
             acting: false,
-            renewing: false,
+            preparing: None,
             giving: None,
             fresh: Vec::new(),
             last_said: String::new(),
+            last_fault: String::new(),
+            faults: 0,
+            save_again: Instant::now(),
             looked: Instant::now(),
         };
         (actor, receiver)
@@ -96,6 +95,7 @@ impl Actor {
     /// Runs for ever.
     pub async fn run(mut self) {
         loop {
+            self.save_what_is_not().await;
             self.advance();
             self.publish();
             let wake = self.wake(Instant::now());
@@ -104,7 +104,10 @@ impl Actor {
                     Some(event) => self.handle(event).await,
                     None => return,
                 },
-                () = tokio::time::sleep_until(wake.into()) => self.look_again(),
+                // During a look it is only the report's turn, or that of a write.
+                () = tokio::time::sleep_until(wake.into()) => if self.looking == Looking::Fresh {
+                    self.look_again();
+                },
                 changed = self.certificate.changed() => if changed.is_err() {
                     return;
                 },
@@ -114,7 +117,7 @@ impl Actor {
 
     async fn handle(&mut self, event: Event) {
         match event {
-            Event::Supervisor(id, said) => self.supervisor(id, said).await,
+            Event::Supervisor(id, said) => self.supervisor(id, said),
             Event::Inspected(inspected) => self.inspected(*inspected),
             Event::Polled(polled) => self.polled(&polled).await,
             Event::Acted(result) => self.acted(result),
@@ -127,7 +130,7 @@ impl Actor {
         }
     }
 
-    async fn supervisor(&mut self, id: ConnectionId, said: Said) {
+    fn supervisor(&mut self, id: ConnectionId, said: Said) {
         let current = self.state.link.as_ref().is_some_and(|link| link.id == id);
         match said {
             Said::Connected(supervisor, mut hello) => {
@@ -142,11 +145,8 @@ impl Actor {
                     config: None,
                 });
                 self.hear(process);
-                if self.state.unsaved
-                    && let Some(standing) = self.state.standing.clone()
-                {
-                    self.state.unsaved = self.save(&standing).await.is_err();
-                }
+                self.save_again = Instant::now();
+                self.try_again();
             }
             Said::Process(process) if current => self.hear(*process),
             Said::Gone if current => {
@@ -167,10 +167,7 @@ impl Actor {
     }
 
     fn look_again(&mut self) {
-        self.looking = match self.looking {
-            Looking::Fresh | Looking::Due => Looking::Due,
-            Looking::Now | Looking::NowAndAgain => Looking::NowAndAgain,
-        };
+        self.looking = self.looking.after_news();
     }
 
     fn look(&mut self) {
@@ -198,11 +195,7 @@ impl Actor {
             standing,
         }: Inspected,
     ) {
-        self.looking = if self.looking == Looking::NowAndAgain {
-            Looking::Due
-        } else {
-            Looking::Fresh
-        };
+        self.looking = self.looking.after_look();
         match standing {
             None => {}
             Some(Ok(standing)) => self.state.standing = Some(standing),
@@ -235,6 +228,8 @@ impl Actor {
             let answers = view.as_ref().is_some_and(|etcd| etcd.serving);
             if answers != served {
                 tracing::info!(answers, "etcd's client port");
+                // By now etcd has made its files: their size goes along with the news, and is none of its own later.
+                self.look_again();
             }
             self.state.etcd = view;
         }
@@ -267,29 +262,61 @@ impl Actor {
             ..standing.clone()
         };
         self.state.unsaved = self.save(&held).await.is_err();
+        self.save_again = Instant::now() + RETRY;
         self.state.standing = Some(held);
+    }
+
+    /// Writes what stands, when that is not on disk yet and could be.
+    async fn save_what_is_not(&mut self) {
+        let due = self.state.unsaved && self.preparing.is_none() && self.save_again <= Instant::now();
+        if let (true, Some(_), Some(standing)) = (due, &self.state.link, self.state.standing.clone()) {
+            match self.save(&standing).await {
+                Ok(()) => tracing::info!("what was ordered is on disk now"),
+                Err(error) => self.fault("what was ordered cannot be written yet", error.to_string()),
+            }
+            self.save_again = Instant::now() + RETRY;
+        }
+    }
+
+    /// Says what has failed, once for each text: what fails for hours must not fill the log.
+    fn fault(&mut self, what: &str, why: String) {
+        if self.last_fault != why {
+            tracing::warn!(why, "{what}");
+            self.last_fault = why;
+        }
+    }
+
+    /// Something has changed: what has failed is given a new try at once.
+    fn try_again(&mut self) {
+        self.faults = 0;
+        if self.state.fault.take().is_some() {
+            self.state.not_before = None;
+        }
     }
 
     fn acted(&mut self, result: Result<(), Error>) {
         self.acting = false;
-        let (renewed, given) = (std::mem::take(&mut self.renewing), self.giving.take());
+        let (prepared, given) = (self.preparing.take(), self.giving.take());
         match result {
             Ok(()) => {
                 self.state.fault = None;
+                self.faults = 0;
+                self.last_fault.clear();
                 if let (Some(link), Some(config)) = (&mut self.state.link, given) {
                     link.config = Some(config);
                 }
-                if renewed {
-                    self.state.forgive();
-                    if let Some(standing) = &mut self.state.standing {
-                        standing.quarantine = None;
-                    }
+                if let Some(standing) = prepared {
+                    self.state.standing = Some(standing);
+                    self.state.unsaved = false;
+                    self.state.start_afresh();
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "order not carried out");
+                self.fault("order not carried out", error.to_string());
                 self.state.fault = Some(error.to_string());
-                self.state.not_before = Some(Instant::now() + RETRY);
+                let pause = RETRY.saturating_mul(1 << self.faults.min(4)).min(LONGEST_RETRY);
+                self.faults = self.faults.saturating_add(1);
+                self.state.not_before = Some(Instant::now() + pause);
             }
         }
         self.look_again();
@@ -307,14 +334,25 @@ impl Actor {
                 return Err(refusal.into());
             }
         };
+        if self.preparing.is_some() {
+            // The orders under way write what stood when they were given: a later write would be undone by them.
+            return Err(self.not_now("the directory is being prepared".to_owned()));
+        }
         let (number, order) = (directive.number, directive.order.clone());
-        let next = standing.with(directive);
+        let (news, forgives) = (standing.is_news(&directive), standing.is_forgiven_by(&directive));
+        let mut next = standing.with(directive);
+        if forgives {
+            next = self.state.forgiving(next);
+        }
         if let Err(error) = self.save(&next).await {
             return Err(self.not_now(error.to_string()));
         }
         tracing::info!(number, order = order.name(), "directive taken");
-        if matches!(order, directive::Order::Resume) || order.first_start().is_some() {
-            self.state.forgive();
+        if news {
+            self.try_again();
+        }
+        if forgives {
+            self.state.start_afresh();
         }
         self.state.standing = Some(next);
         self.look_again();
@@ -341,7 +379,9 @@ impl Actor {
         })?;
         link.supervisor
             .request(orders::write(name::STANDING, content), WRITE_LIMIT)
-            .await
+            .await?;
+        self.state.unsaved = false;
+        Ok(())
     }
 
     fn fresh_report(&mut self, answer: oneshot::Sender<wire::Report>) {
@@ -407,16 +447,20 @@ impl Actor {
         } else {
             SIZES
         };
-        // A look under way wakes by its result, however long its disk takes.
+        // A look under way wakes by its result, however long its disk takes; the report does not wait for it.
         let again = if self.looking == Looking::Fresh {
             self.looked + interval
         } else {
-            now + SIZES
+            Some(self.looked + LOOK_PATIENCE)
+                .filter(|at| *at > now)
+                .unwrap_or(now + SIZES)
         };
-        self.state
-            .not_before
+        let save = Some(self.save_again).filter(|_| self.state.unsaved && self.state.link.is_some());
+        [self.state.not_before, save]
+            .into_iter()
+            .flatten()
             .filter(|at| *at > now)
-            .map_or(again, |due| due.min(again))
+            .fold(again, Instant::min)
     }
 
     fn decide(&mut self, now: Instant) {
@@ -427,19 +471,19 @@ impl Actor {
         let act = act(&decision, self.state.circumstances(now));
         if act == Act::Nothing {
             self.state.fault = None;
+            self.faults = 0;
             return;
         }
         match self.orders(&act) {
             Ok(orders) => {
-                tracing::info!(?decision, "{}", describe(&act));
+                if self.faults == 0 {
+                    tracing::info!(?decision, "{}", act.describe());
+                }
                 self.carry_out(orders);
             }
             Err(why) => {
                 self.state.not_before = Some(now + RETRY);
-                if self.last_said != why {
-                    tracing::warn!(why, "cannot {}", describe(&act));
-                    self.last_said = why;
-                }
+                self.fault(&format!("cannot {}", act.describe()), why);
             }
         }
     }
@@ -478,17 +522,18 @@ impl Actor {
             Act::Stop(reason) => Ok(orders::stop(reason.clone())),
             Act::Renew => {
                 let nonce = Nonce::random().map_err(|error| format!("no random bytes: {error}"))?;
-                self.renewing = true;
-                orders::renew(&state.directory, &nonce, standing).map_err(text)
+                let done = state.prepared(standing);
+                let orders = orders::renew(&state.directory, &nonce, &done).map_err(text)?;
+                self.preparing = Some(done);
+                Ok(orders)
             }
             Act::SetAside => {
                 let nonce = Nonce::random().map_err(|error| format!("no random bytes: {error}"))?;
-                self.renewing = true;
-                let done = Standing {
-                    quarantine: None,
-                    ..standing.clone()
-                };
-                orders::set_aside(state.args.storage_medium, &state.directory, &nonce, &done).map_err(text)
+                let done = state.prepared(standing);
+                let medium = state.args.storage_medium;
+                let orders = orders::set_aside(medium, &state.directory, &nonce, &done).map_err(text)?;
+                self.preparing = Some(done);
+                Ok(orders)
             }
         }
     }
@@ -531,19 +576,10 @@ impl Actor {
     }
 }
 
-/// For logs.
-fn describe(act: &Act) -> &'static str {
-    match act {
-        Act::Nothing => "do nothing",
-        Act::StartOnce(_) => "order the first start of etcd",
-        Act::StartRepeatable => "order a start of etcd",
-        Act::SetRepeatable => "give etcd's configuration for restarts",
-        Act::Stop(_) => "stop etcd",
-        Act::Renew => "make a new directory nonce",
-        Act::SetAside => "set the data directory aside",
-    }
-}
-
 fn now() -> prost_types::Timestamp {
     SystemTime::now().into()
 }
+
+#[cfg(test)]
+#[path = "actor_tests.rs"]
+mod tests;

@@ -23,6 +23,14 @@ pub struct Directive {
     pub order: Order,
 }
 
+impl Directive {
+    /// The same, but for the number.
+    #[must_use]
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        (self.incarnation, &self.nonce, &self.order) == (other.incarnation, &other.nonce, &other.order)
+    }
+}
+
 /// What to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
@@ -365,9 +373,18 @@ fn join_start(join: wire::Join, own: Own<'_>) -> Result<FirstStart, String> {
     Ok(first)
 }
 
+/// It is recorded, and shown in each report.
+const MAX_TOKEN_BYTES: usize = 256;
+
 fn has_token(first: &FirstStart) -> Result<(), String> {
     if first.token.is_empty() {
         return Err("it has no cluster token".to_owned());
+    }
+    if first.token.len() > MAX_TOKEN_BYTES {
+        return Err(format!(
+            "its cluster token has {} bytes; {MAX_TOKEN_BYTES} are taken",
+            first.token.len()
+        ));
     }
     if first.member_id.0 == 0 || first.cluster_id.0 == 0 {
         return Err(format!(

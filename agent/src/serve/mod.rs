@@ -22,6 +22,7 @@ pub mod event;
 pub mod http;
 pub mod identity;
 pub mod link;
+pub mod looking;
 pub mod orders;
 pub mod poll;
 pub mod report;

@@ -26,9 +26,28 @@ pub struct Standing {
     /// A directory of this ID is to be set aside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<Quarantine>,
+    /// The end of etcd that is no reason to hold any more: the directory is another one, or someone said to try again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forgiven: Option<Moment>,
     /// Options for the next start.
     #[serde(default)]
     pub options: Options,
+}
+
+/// A time, as the supervisor's clock has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moment {
+    seconds: i64,
+    nanos: i32,
+}
+
+impl From<prost_types::Timestamp> for Moment {
+    fn from(time: prost_types::Timestamp) -> Self {
+        Self {
+            seconds: time.seconds,
+            nanos: time.nanos,
+        }
+    }
 }
 
 /// An accepted Quarantine that is not carried out yet.
@@ -87,6 +106,22 @@ impl Standing {
         }
         next.last = Some(directive);
         next
+    }
+
+    /// Does it say anything that the last one has not? One that shows no effect is sent again under a new number.
+    #[must_use]
+    pub fn is_news(&self, directive: &Directive) -> bool {
+        self.last.as_ref().is_none_or(|last| !last.says_the_same(directive))
+    }
+
+    /// Is it a reason to start without a pause, whatever etcd ended by? A first start is, unless it stands already.
+    #[must_use]
+    pub fn is_forgiven_by(&self, directive: &Directive) -> bool {
+        match &directive.order {
+            Order::Resume => true,
+            Order::Seed(_) | Order::Join(_) => self.start.as_ref().is_none_or(|start| !start.says_the_same(directive)),
+            Order::Hold { .. } | Order::Quarantine { .. } | Order::Reconfigure(_) => false,
+        }
     }
 
     /// The first start that stands for this directory.

@@ -15,7 +15,7 @@ use super::directory::{Directory, State as DirectoryState, foreign};
 use super::etcd_config::{self, Minor};
 use super::poll::Pace;
 use super::settings::Args;
-use super::standing::{Standing, StandingStart};
+use super::standing::{Moment, Standing, StandingStart};
 use super::supervisor::{ConnectionId, Supervisor};
 
 /// The oldest etcd that is served.
@@ -63,8 +63,6 @@ pub struct State {
     pub backoff: Backoff,
     /// No start before this.
     pub not_before: Option<Instant>,
-    /// The end of etcd that is no reason to hold any more: the directory is another one, or someone said to try again.
-    pub forgiven: Option<prost_types::Timestamp>,
     /// What the supervisor last failed to do.
     pub fault: Option<String>,
 }
@@ -87,7 +85,6 @@ impl State {
             silent: 0,
             backoff: Backoff::default(),
             not_before: None,
-            forgiven: None,
             fault: None,
         }
     }
@@ -127,20 +124,38 @@ impl State {
     /// How etcd's last run bears on the next start.
     #[must_use]
     pub fn last_exit(&self) -> LastExit {
-        let exit = self.process.as_ref().and_then(|process| process.exit.as_ref());
-        match exit {
-            Some(exit) if exit.at != self.forgiven || self.forgiven.is_none() => LastExit::of(&exit.class),
+        let forgiven = self.standing.as_ref().and_then(|standing| standing.forgiven);
+        match self.exit() {
+            Some(exit) if forgiven.is_none() || exit.at.map(Moment::from) != forgiven => LastExit::of(&exit.class),
             Some(_) | None => LastExit::MayRestart,
         }
     }
 
+    fn exit(&self) -> Option<&proto::supervisor::Exit> {
+        self.process.as_ref()?.exit.as_ref()
+    }
+
     /// The last end of etcd is no reason to hold any more.
-    pub fn forgive(&mut self) {
-        self.forgiven = self
-            .process
-            .as_ref()
-            .and_then(|process| process.exit.as_ref())
-            .and_then(|exit| exit.at);
+    #[must_use]
+    pub fn forgiving(&self, standing: Standing) -> Standing {
+        let at = self.exit().and_then(|exit| exit.at).map(Moment::from);
+        Standing {
+            forgiven: at.or(standing.forgiven),
+            ..standing
+        }
+    }
+
+    /// What stands once the directory is another one.
+    #[must_use]
+    pub fn prepared(&self, standing: &Standing) -> Standing {
+        self.forgiving(Standing {
+            quarantine: None,
+            ..standing.clone()
+        })
+    }
+
+    /// No back-off: the next start is a first one.
+    pub fn start_afresh(&mut self) {
         self.backoff.reset();
         self.not_before = None;
     }

@@ -1,5 +1,6 @@
 //! First starts: the seed, and a joiner.
 
+use std::process::Command;
 use std::time::Duration;
 
 use proto::agent as wire;
@@ -235,5 +236,28 @@ fn an_order_sent_before_the_supervisor_is_there_waits_for_it() {
         assert_eq!(report.directive, 1);
         let stored = std::fs::read_to_string(pod.ours("directive.json")).unwrap();
         assert!(stored.contains("\"number\": 1"), "{stored}");
+    });
+}
+
+#[test]
+fn the_first_report_that_etcd_serves_has_the_size_that_its_files_then_have() {
+    test::run(async |net, ca| {
+        let pod = Pod::started(&net, &ca, "c-a", "3.6");
+        let operator = seeded(&pod, "t").await;
+        let told = operator
+            .until("etcd serves", serves)
+            .await
+            .data_directory
+            .unwrap()
+            .bytes;
+        let output = Command::new("du")
+            .args(["-sb", "--apparent-size"])
+            .arg(pod.volume("data").join("member"))
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let there: u64 = text.split_whitespace().next().unwrap().parse().unwrap();
+        // Less than a step apart, so nothing is left to be told when the size is read next.
+        assert!(told.abs_diff(there) < 128 << 20, "told {told}, there are {there}");
     });
 }
