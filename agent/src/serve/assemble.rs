@@ -13,6 +13,8 @@ use super::state::State;
 const EXIT_LINES: usize = 20;
 /// Characters of one of them: with all lines the report stays far below its limit.
 const EXIT_LINE_CHARS: usize = 512;
+/// Characters of a sentence for people.
+const LINE_CHARS: usize = 500;
 
 /// The report at this moment.
 #[must_use]
@@ -34,7 +36,7 @@ pub fn report(
             total_bytes: state.directory.total_bytes,
             free_bytes: state.directory.free_bytes,
         }),
-        waiting_for: waiting_for(state, now),
+        waiting_for: line(&waiting_for(state, now)),
         certificate: certificate.cloned(),
     }
 }
@@ -53,7 +55,7 @@ fn data_directory(state: &State) -> wire::DataDirectory {
     };
     wire::DataDirectory {
         state: wire_state.into(),
-        detail: detail.to_owned(),
+        detail: line(detail),
         nonce: directory.nonce.as_ref().map(ToString::to_string).unwrap_or_default(),
         identity: directory.identity.as_ref().map(Into::into),
         bytes: directory.bytes,
@@ -91,6 +93,17 @@ fn process(state: &State) -> wire::Process {
         oom_kills: heard.oom_kills,
         exit: heard.exit.map(exit),
     }
+}
+
+/// One line of a bounded length: what a file or an error says may hold anything, and lands in logs and in a report that
+/// has a limit.
+fn line(text: &str) -> String {
+    let whole = text.chars().flat_map(|char| {
+        let escaped = char.is_control().then(|| char.escape_default());
+        let plain = escaped.is_none().then_some(char);
+        escaped.into_iter().flatten().chain(plain)
+    });
+    whole.take(LINE_CHARS).collect()
 }
 
 fn exit(exit: proto::supervisor::Exit) -> wire::Exit {
@@ -132,5 +145,19 @@ fn waiting_for(state: &State, now: Instant) -> String {
                 None => "etcd to start".to_owned(),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_is_one_line_of_bounded_length() {
+        assert_eq!(
+            line("of member \"\u{e9}\"\n\u{1b}[31mforged"),
+            "of member \"\u{e9}\"\\n\\u{1b}[31mforged"
+        );
+        assert_eq!(line(&"\n\u{10ffff}".repeat(100_000)).chars().count(), LINE_CHARS);
     }
 }

@@ -27,6 +27,9 @@ pub mod name {
 /// A file of the agent's folder is small; a larger one is not ours.
 const MAX_FILE_BYTES: u64 = 64 * 1024;
 
+/// The same for the identity, which goes into each report as a whole.
+const MAX_IDENTITY_BYTES: u64 = 4 * 1024;
+
 /// The states of a data directory (design: agent.md, "Data-directory states").
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
@@ -117,7 +120,7 @@ pub fn inspect(paths: &Paths, expected: Expected<'_>, running: Option<bool>) -> 
 /// The last directive and what it left standing; the default when nothing was recorded.
 pub fn read_standing(paths: &Paths) -> Result<Standing, String> {
     let path = paths.agent_folder().join(name::STANDING);
-    match read_file(&path)? {
+    match read_file(&path, MAX_FILE_BYTES)? {
         None => Ok(Standing::default()),
         Some(text) => serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display())),
     }
@@ -125,11 +128,11 @@ pub fn read_standing(paths: &Paths) -> Result<Standing, String> {
 
 fn read(paths: &Paths, expected: Expected<'_>, running: Option<bool>) -> Result<Directory, String> {
     let (data, ours) = (paths.data_dir(), paths.agent_folder());
-    let nonce = match read_file(&ours.join(name::NONCE))? {
+    let nonce = match read_file(&ours.join(name::NONCE), MAX_FILE_BYTES)? {
         None => None,
         Some(text) => Some(Nonce::try_from(text.trim().to_owned())?),
     };
-    let identity: Option<Identity> = match read_file(&ours.join(name::IDENTITY))? {
+    let identity: Option<Identity> = match read_file(&ours.join(name::IDENTITY), MAX_IDENTITY_BYTES)? {
         None => None,
         Some(text) => {
             let path = ours.join(name::IDENTITY);
@@ -216,12 +219,12 @@ pub fn foreign(identity: &Identity, nonce: Option<&Nonce>, expected: Expected<'_
 }
 
 /// The text of a file of ours; `None` when it is not there.
-fn read_file(path: &Path) -> Result<Option<String>, String> {
+fn read_file(path: &Path, most: u64) -> Result<Option<String>, String> {
     let at = |error: io::Error| format!("{}: {error}", path.display());
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(at(error)),
-        Ok(metadata) if metadata.len() > MAX_FILE_BYTES => Err(format!("{} is too large to be ours", path.display())),
+        Ok(metadata) if metadata.len() > most => Err(format!("{} is too large to be ours", path.display())),
         Ok(_) => fs::read_to_string(path).map(Some).map_err(at),
     }
 }

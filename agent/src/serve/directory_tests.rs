@@ -201,3 +201,13 @@ fn what_stands_is_the_default_only_when_there_is_no_file() {
     volume.put("etcd-agent/directive.json", "");
     assert!(read_standing(&volume.paths).is_err());
 }
+
+#[test]
+fn an_identity_that_no_report_could_hold_is_not_ours_and_no_reason_to_think_that_there_is_none() {
+    let volume = Volume::new("");
+    volume.identity(|identity| identity.token = "x".repeat(5000));
+    let State::Unreadable { error } = volume.look().state else {
+        panic!("it was taken")
+    };
+    assert!(error.contains("identity.json is too large"), "{error}");
+}

@@ -174,3 +174,26 @@ fn the_http_pages_tell_link_directory_and_report() {
         assert_eq!(get(pod.address, "/nothing").await.0, 404);
     });
 }
+
+#[test]
+fn silent_connections_keep_neither_the_operator_nor_a_monitor_out() {
+    test::run(async |net, ca| {
+        let pod = Pod::started(&net, &ca, "c-a", "3.6");
+        pod.link().await;
+        let mut held = Vec::new();
+        for _ in 0..40 {
+            held.push(TcpStream::connect((pod.address, 2383)).await.unwrap());
+            held.push(TcpStream::connect((pod.address, 2382)).await.unwrap());
+        }
+        let asked = Instant::now();
+        assert!(gets_in(&pod, &ca.operator(), &ca.pem()).await);
+        assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+        let mut monitor = TcpStream::connect((pod.address, 2382)).await.unwrap();
+        monitor.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        let reading = monitor.read_to_string(&mut answer);
+        tokio::time::timeout(PATIENCE, reading).await.unwrap().unwrap();
+        assert!(answer.ends_with("ok\n"), "{answer}");
+        drop(held);
+    });
+}

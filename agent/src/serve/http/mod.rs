@@ -1,10 +1,11 @@
 //! Read-only HTTP for people and monitors. Not one of kubelet's probes uses it.
 
+mod listener;
 mod metrics;
 mod status;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::State;
@@ -27,6 +28,11 @@ pub struct Pages {
     pub watchers: Arc<Watchers>,
 }
 
+/// Connections at the same time: a monitor and some people.
+const CONNECTIONS: usize = 32;
+/// How long a connection may last. A monitor connects again for its next scrape.
+const CONNECTION_TIME: Duration = Duration::from_secs(10);
+
 /// Serves for ever.
 pub async fn serve(listener: TcpListener, pages: Pages) -> std::io::Result<()> {
     let router = Router::new()
@@ -35,7 +41,7 @@ pub async fn serve(listener: TcpListener, pages: Pages) -> std::io::Result<()> {
         .route("/status", get(status_page))
         .route("/metrics", get(metrics_page))
         .with_state(pages);
-    axum::serve(listener, router).await
+    axum::serve(listener::Limited::new(listener, CONNECTIONS, CONNECTION_TIME), router).await
 }
 
 /// Ready: the operator is linked, and the directory is one that etcd runs on or may run on.

@@ -1,4 +1,5 @@
-//! `/status`: the report, for people. IDs as etcd prints them, states by their names. Pure.
+//! `/status`: the report, for people. IDs as etcd prints them, states by their names. Anyone in the Pod network may read
+//! it: the cluster's token and etcd's log, which names keys, are told over the link alone. Pure.
 
 use proto::agent as wire;
 use serde::Serialize;
@@ -44,7 +45,6 @@ struct Directory<'a> {
 struct Identity<'a> {
     cluster_uid: &'a str,
     incarnation: u64,
-    token: &'a str,
     cluster_id: String,
     member_id: String,
     member_name: &'a str,
@@ -72,7 +72,6 @@ struct Exit<'a> {
     signal: i32,
     class: &'a str,
     at: String,
-    last_lines: &'a [String],
 }
 
 #[derive(Debug, Serialize)]
@@ -146,7 +145,6 @@ fn directory(directory: Option<&wire::DataDirectory>) -> Directory<'_> {
         identity: directory.identity.as_ref().map(|identity| Identity {
             cluster_uid: &identity.cluster_uid,
             incarnation: identity.incarnation,
-            token: &identity.token,
             cluster_id: hex(identity.cluster_id),
             member_id: hex(identity.member_id),
             member_name: &identity.member_name,
@@ -181,7 +179,6 @@ fn process(process: Option<&wire::Process>) -> Process<'_> {
             signal: exit.signal,
             class: &exit.class,
             at: time(exit.at.as_ref()),
-            last_lines: &exit.last_lines,
         }),
     }
 }
@@ -240,5 +237,31 @@ mod tests {
         assert_eq!(json["etcd"]["memberId"], "ffffffffffffffff");
         assert_eq!(json["observedAt"], "1970-01-01T00:00:00Z");
         assert!(serde_json::to_value(view(&wire::Report::default())).is_ok());
+    }
+
+    #[test]
+    fn neither_the_token_nor_etcds_log_is_shown() {
+        let report = wire::Report {
+            data_directory: Some(wire::DataDirectory {
+                identity: Some(wire::Identity {
+                    token: "SECRET".to_owned(),
+                    member_name: "c-a".to_owned(),
+                    ..wire::Identity::default()
+                }),
+                ..wire::DataDirectory::default()
+            }),
+            process: Some(wire::Process {
+                exit: Some(wire::Exit {
+                    class: "Panic".to_owned(),
+                    last_lines: vec!["SECRET".to_owned()],
+                    ..wire::Exit::default()
+                }),
+                ..wire::Process::default()
+            }),
+            ..wire::Report::default()
+        };
+        let page = serde_json::to_string(&view(&report)).unwrap();
+        assert!(page.contains("c-a") && page.contains("Panic"), "{page}");
+        assert!(!page.contains("SECRET"), "{page}");
     }
 }

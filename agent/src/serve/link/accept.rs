@@ -21,9 +21,9 @@ use tracing::Instrument as _;
 use super::service::Service;
 
 /// A client that says nothing is not waited for.
-const HANDSHAKE: Duration = Duration::from_secs(5);
-/// Handshakes at the same time: there is one caller, who may come again before its last connection is known to be dead.
-const HANDSHAKES: usize = 8;
+const HANDSHAKE: Duration = Duration::from_secs(2);
+/// Handshakes at the same time: there is one caller, but anyone may hold some of them for as long as they last.
+const HANDSHAKES: usize = 64;
 /// A dead caller is found within the sum of both.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// See above.
