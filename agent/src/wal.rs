@@ -2,7 +2,7 @@
 //!
 //! etcd creates its WAL (a checksum, its IDs, an empty snapshot) before raft saves anything. Killed in between, it comes
 //! up on the next start without a single entry: a seed has no voters then and waits for ever, whatever is asked of it
-//! (seen on 3.5.35, 3.6.16 and 3.7.3). Nothing was ever promised on such a WAL: raft acknowledges and votes only after a
+//! (seen on 3.6.16; 3.5.35 and 3.7.3 write their records in the same order). Nothing was ever promised on such a WAL: raft acknowledges and votes only after a
 //! save, and every first save has a `HardState` (scenario D25). So a directory is unborn until that is there.
 //!
 //! Framing (etcd `server/storage/wal/decoder.go`): a little-endian length of 8 bytes, whose low 56 bits count the

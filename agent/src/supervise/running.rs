@@ -103,7 +103,12 @@ impl Supervisor {
             "etcd started",
             &json!({ "pid": run.pid, "order": self.known.order }),
         );
-        self.watch(&run, [stdout, stderr])
+        if let Err(error) = self.watch(&run, [stdout, stderr]) {
+            // Nobody reads what it writes. Its end is seen as any other, and it is started again.
+            self.say("error", "cannot watch etcd: it is ended", &json!(error.to_string()));
+            self.signal_etcd(Signal::KILL);
+        }
+        Ok(())
     }
 
     /// Begins to read what this etcd writes and to ask whether it answers.

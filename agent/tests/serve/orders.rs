@@ -242,7 +242,7 @@ fn leadership_is_moved_and_a_refusal_is_told() {
         operator.until("the new leader", leads).await;
         seeds.until("the new leader", leads).await;
         let error = seeds.client.clone().move_leader(request).await.unwrap_err();
-        assert_ne!(error.code(), Code::Ok, "only the leader can");
+        assert_eq!(error.code(), Code::FailedPrecondition, "only the leader can: {error}");
     });
 }
 
