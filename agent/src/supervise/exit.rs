@@ -18,6 +18,8 @@ pub enum Class {
     Hung,
     /// SIGKILL from somewhere else.
     Killed,
+    /// It ended with the whole container, unseen: killed from outside, by the kernel for memory, or with the node.
+    Vanished,
     /// Another signal than SIGTERM and SIGKILL.
     Signalled,
     /// A record of the WAL does not match its checksum.

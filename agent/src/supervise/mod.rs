@@ -4,11 +4,12 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`rules`], [`exit`], [`watchdog`], [`tail`], [`state`] | pure: when etcd may start, what an end means, when it hangs, what it last wrote, what is told |
-//! | [`folder`] | the data volume |
+//! | [`folder`], [`counters`] | the data volume, what is counted over restarts of the supervisor itself |
 //! | [`output`], [`reaper`], [`probe`], [`oom`], [`link`] | etcd's pipes, ends of processes, the question whether it answers, kills for memory, the socket |
 //! | [`handover`] | taking a newer binary without etcd noticing |
 //! | [`supervisor`], `running`, `orders` | the loop that ties them together |
 
+pub mod counters;
 pub mod exit;
 pub mod folder;
 pub mod handover;

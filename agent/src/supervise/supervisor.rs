@@ -16,6 +16,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{sleep_until, timeout};
 
+use super::Args;
+use super::counters::{Counts, Kept};
+use super::exit::{Class, End};
 use super::folder::Folder;
 use super::handover::{self, Handover, HeldBack};
 use super::link::{self, Agent};
@@ -24,8 +27,7 @@ use super::probe::Beat;
 use super::reaper::Reaper;
 use super::rules::{Backoff, Restart};
 use super::running::Handles;
-use super::state::{self, Known, Phase};
-use super::{Args, exit::End};
+use super::state::{self, Ended, Known, Phase};
 
 /// How long the last messages and the last lines are given at the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -55,6 +57,7 @@ pub struct Supervisor {
     /// The program to become.
     pub(super) successor: Option<PathBuf>,
     pub(super) beats: mpsc::UnboundedSender<Beat>,
+    kept: Kept,
     sent: Option<ProcessState>,
     finished: Option<ExitCode>,
 }
@@ -83,11 +86,15 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let link = tokio::spawn(link::keep(args.paths.socket(), event_sender));
     let mut supervisor =
         Supervisor::new(args, handed_over, pipes, beat_sender).context("cannot set up etcd's output")?;
+    if !supervisor.args.resume {
+        supervisor.inherit();
+    }
     supervisor.clean_up();
     for (pid, end) in Reaper::collect() {
         supervisor.ended(pid, end).await;
     }
     let code = loop {
+        supervisor.keep_counts();
         supervisor.publish();
         if let Some(code) = supervisor.finished {
             break code;
@@ -147,7 +154,7 @@ impl Supervisor {
             Outlet::new(io::stderr().as_fd().try_clone_to_owned()?, stderr),
         ];
         let tail = SharedTail::new(std::mem::take(&mut known.tail));
-        let folder = Folder::new(&args.paths);
+        let (folder, kept) = (Folder::new(&args.paths), Kept::new(&args.paths));
         let mut supervisor = Self {
             args,
             folder,
@@ -162,6 +169,7 @@ impl Supervisor {
             terminating: false,
             successor: None,
             beats,
+            kept,
             sent: None,
             finished: None,
         };
@@ -183,6 +191,39 @@ impl Supervisor {
                 "cannot delete the rest of a deleted data directory",
                 &json!(error.to_string()),
             );
+        }
+    }
+
+    /// Goes on counting where the supervisor before this one has stopped. One that did not see its etcd end was killed
+    /// with all of the container, and that was an end of etcd too.
+    fn inherit(&mut self) {
+        let counts = self.kept.read().unwrap_or_else(|error| {
+            self.say(
+                "error",
+                "cannot read what was counted before",
+                &json!(error.to_string()),
+            );
+            Counts::default()
+        });
+        self.known.starts = counts.starts;
+        self.known.oom_kills = counts.oom_kills;
+        if let Some(since) = counts.running_since {
+            let lines = vec!["the container has ended, and etcd with it".to_owned()];
+            let end = End::Signal(Signal::KILL.as_raw());
+            let at = Timestamp::now().as_millisecond();
+            self.known.ended = Some(Ended::new(end, Class::Vanished, lines, at));
+            let since = Timestamp::from_millisecond(since).map(|since| since.to_string());
+            self.say(
+                "warn",
+                "etcd ended with the container before this one",
+                &json!({ "started": since.unwrap_or_default() }),
+            );
+        }
+    }
+
+    fn keep_counts(&mut self) {
+        if let Err(error) = self.kept.keep(Counts::of(&self.known)) {
+            self.say("error", "cannot keep what is counted", &json!(error.to_string()));
         }
     }
 

@@ -107,3 +107,44 @@ async fn d29_an_etcd_killed_for_memory_is_told_as_such_and_started_again() {
     assert_eq!(agent.state.oom_kills, 1);
     pod.kill_container();
 }
+
+#[tokio::test]
+async fn d29_counts_go_on_when_the_whole_container_was_killed_and_a_clean_end_is_none_of_them() {
+    let mut pod = Pod::with_script("trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done");
+    pod.supervise();
+    let mut agent = pod.agent().await;
+    assert_eq!((agent.state.restarts, agent.state.exit.is_none()), (0, true));
+    agent.start_once(1, "x: y").await.unwrap();
+    pod.wrote("ready").await;
+    let kept = pod.path("run/supervisor.json");
+    let counted = |text: &str| fs::read_to_string(&kept).is_ok_and(|content| content.contains(text));
+    crate::harness::until("the run is noted", || counted("\"starts\":1") && !counted("null")).await;
+    pod.kill_container();
+
+    pod.supervise();
+    let mut agent = pod.agent().await;
+    assert_eq!(agent.state.exit.as_ref().unwrap().class, "Vanished");
+    agent.start_once(2, "x: y").await.unwrap();
+    agent
+        .until("the second start is counted", |state| state.restarts == 1)
+        .await;
+    pod.wrote("ready").await;
+    pod.terminate().await;
+    pod.kill_container();
+
+    pod.supervise();
+    let mut agent = pod.agent().await;
+    assert!(agent.state.exit.is_none(), "{:?}", agent.state.exit);
+    agent.start_once(3, "x: y").await.unwrap();
+    agent
+        .until("the third start is counted", |state| state.restarts == 2)
+        .await;
+    pod.kill_container();
+
+    // What somebody else wrote there stops nothing.
+    fs::write(&kept, "nonsense").unwrap();
+    pod.supervise();
+    assert_eq!(pod.agent().await.state.restarts, 0);
+    pod.wrote("cannot read what was counted before").await;
+    pod.kill_container();
+}
