@@ -17,6 +17,10 @@ summary=
 since() { awk -v from="$1" -v to="$(date +%s%N)" 'BEGIN { printf "%.1f", (to - from) / 1e9 }'; }
 say() { printf '[%6s s] %s\n' "$(since "$begin")" "$*"; }
 indent() { sed -u 's/^/            /'; }
+# Lines of `kubectl get --watch` in which more has changed than the age.
+news() {
+  awk '{ seen = $0; gsub(/ [0-9]+(m[0-9]*)?s /, " ", seen) } seen != last { print "            " $0; fflush() } { last = seen }'
+}
 fail() { echo "demo: $*" >&2; exit 1; }
 
 # step <what> <command...>: runs it, and notes how long it took.
@@ -47,12 +51,11 @@ build() {
   cargo build -q --locked -p tests --bins
 }
 
+# One that is up already is used, however many nodes it was started with.
 kubernetes() {
-  if timeout 5 kubectl get --raw /readyz >/dev/null 2>&1; then
-    echo "the local Kubernetes is up already"
-  else
-    target/debug/local-kube up --name kube
-  fi
+  local nodes
+  nodes=$(sed -n 's/^ *"nodes": \([0-9]*\),*$/\1/p' "$local/state.json" 2>/dev/null || true)
+  target/debug/local-kube up --name kube --nodes "${nodes:-1}"
 }
 
 operator() {
@@ -80,7 +83,7 @@ until_whole() {
 
 form() {
   kubectl apply -f "$sample"
-  kubectl get "etcdcluster/$cluster" --watch > >(indent) 2>/dev/null &
+  kubectl get "etcdcluster/$cluster" --watch > >(news) 2>/dev/null &
   watching=$!
   until_whole
   kill "$watching"
@@ -110,7 +113,7 @@ id_of() { kubectl get "etcdcluster/$cluster" -o jsonpath="{.status.members[?(@.n
 heal() {
   local member=$1 uid
   uid=$(kubectl get pod "$member" -o jsonpath='{.metadata.uid}')
-  kubectl get "etcdcluster/$cluster" --watch > >(indent) 2>/dev/null &
+  kubectl get "etcdcluster/$cluster" --watch > >(news) 2>/dev/null &
   watching=$!
   kubectl delete pod "$member" --wait=false
   while [ "$(kubectl get pod "$member" -o jsonpath='{.metadata.uid}' 2>/dev/null || echo "$uid")" = "$uid" ]; do sleep 0.1; done

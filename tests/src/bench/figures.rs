@@ -61,7 +61,7 @@ pub const FIGURES: [Figure; 14] = [
     ),
     figure(
         "detect-quorum-loss-pods",
-        "2 of 3 memory Pods deleted -> QuorumLost",
+        "2 of 3 memory Pods deleted, their etcd ended -> QuorumLost",
         "s",
         5.0,
         "> 90",

@@ -1,10 +1,9 @@
 //! The agent of each simulated member, over mTLS with the certificate of its own Secret.
 
 use std::{
-    collections::HashMap,
     pin::Pin,
-    sync::{Arc, Mutex},
-    time::SystemTime,
+    sync::Arc,
+    time::{Duration, SystemTime},
 };
 
 use anyhow::{Context, Result};
@@ -24,7 +23,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::WebPkiClientVerifier,
 };
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{net::TcpListener, time::sleep};
 use tokio_rustls::TlsAcceptor;
 use tonic::{Request, Response, Status, service::Routes};
 
@@ -33,50 +32,33 @@ use super::{
     state::{Member, Members, lock},
 };
 
-/// Serves all of them.
-pub(super) async fn serve(listener: TcpListener, members: Arc<Members>, client: Client) -> Result<()> {
-    let acceptors: Arc<Mutex<HashMap<String, TlsAcceptor>>> = Arc::default();
+/// Time from an order to start until etcd serves and has told the others its name.
+const START: Duration = Duration::from_millis(500);
+
+/// Serves one member.
+pub(super) async fn serve(
+    listener: TcpListener,
+    member: Arc<Member>,
+    members: Arc<Members>,
+    client: Client,
+) -> Result<()> {
+    let name = &member.reference.name;
+    let secrets: Api<Secret> = Api::namespaced(client, &member.reference.namespace);
+    let secret = secrets.get(&format!("{name}-agent-tls")).await?;
+    let acceptor = TlsAcceptor::from(Arc::new(tls(&secret)?));
+    let agent = SimulatedAgent { member, members };
+    let routes = Routes::new(AgentServer::new(agent));
     loop {
         let (stream, _) = listener.accept().await?;
-        let Some(member) = members.at(stream.local_addr()?.ip()) else {
-            continue;
-        };
-        let (acceptors, client, members) = (acceptors.clone(), client.clone(), members.clone());
+        stream.set_nodelay(true)?;
+        let (acceptor, routes) = (acceptor.clone(), routes.clone());
         tokio::spawn(async move {
-            if let Err(error) = connected(stream, member.clone(), &members, &acceptors, &client).await {
-                tracing::warn!(member = member.reference.name, "simulated agent: {error:#}");
+            // Whoever has no certificate of an operator is refused, and knows why.
+            if let Ok(stream) = acceptor.accept(stream).await {
+                network::serve(stream, routes).await;
             }
         });
     }
-}
-
-async fn connected(
-    stream: TcpStream,
-    member: Arc<Member>,
-    members: &Arc<Members>,
-    acceptors: &Mutex<HashMap<String, TlsAcceptor>>,
-    client: &Client,
-) -> Result<()> {
-    let name = member.reference.name.clone();
-    let known = lock(acceptors).get(&name).cloned();
-    let acceptor = match known {
-        Some(acceptor) => acceptor,
-        None => {
-            let secrets: Api<Secret> = Api::namespaced(client.clone(), &member.reference.namespace);
-            let secret = secrets.get(&format!("{name}-agent-tls")).await?;
-            let acceptor = TlsAcceptor::from(Arc::new(tls(&secret)?));
-            lock(acceptors).insert(name, acceptor.clone());
-            acceptor
-        }
-    };
-    stream.set_nodelay(true)?;
-    let stream = acceptor.accept(stream).await?;
-    let agent = SimulatedAgent {
-        member,
-        members: members.clone(),
-    };
-    network::serve(stream, Routes::new(AgentServer::new(agent))).await;
-    Ok(())
 }
 
 fn tls(secret: &Secret) -> Result<ServerConfig> {
@@ -164,24 +146,28 @@ fn report(member: &Member) -> Report {
     }
 }
 
-/// Carries out an order that starts etcd: the member enters the list as itself.
-fn start(member: &Member, directive: &Directive) -> Result<Identity, Status> {
+/// Carries out an order that starts etcd: what is recorded, and what is done once etcd serves.
+fn start(member: &Arc<Member>, directive: &Directive) -> Result<Identity, Status> {
     let (token, member_id, cluster_id) = match &directive.order {
         Some(directive::Order::Seed(seed)) => (&seed.token, seed.member_id, seed.cluster_id),
         Some(directive::Order::Join(join)) => (&join.token, join.member_id, join.cluster_id),
         _ => return Err(unknown()),
     };
     let is_seed = matches!(directive.order, Some(directive::Order::Seed(_)));
-    member.cluster.change(|list| {
-        if is_seed {
-            list.cluster_id = cluster_id;
-            list.leader = member_id;
-        }
-        let own = list.members.entry(member_id).or_default();
-        own.id = member_id;
-        own.name.clone_from(&member.reference.name);
-        own.peer_ur_ls = vec![member.peer_url.clone()];
-        own.client_ur_ls = vec![member.client_url.clone()];
+    let serving = member.clone();
+    tokio::spawn(async move {
+        sleep(START).await;
+        serving.cluster.change(|list| {
+            if is_seed {
+                list.cluster_id = cluster_id;
+                list.leader = member_id;
+            }
+            let own = list.members.entry(member_id).or_default();
+            own.id = member_id;
+            own.name.clone_from(&serving.reference.name);
+            own.peer_ur_ls = vec![serving.peer_url.clone()];
+            own.client_ur_ls = vec![serving.client_url.clone()];
+        });
     });
     Ok(Identity {
         cluster_uid: directive.cluster_uid.clone(),

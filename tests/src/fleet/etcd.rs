@@ -8,7 +8,7 @@ use tonic::{Request, Response, Status, service::Routes};
 
 use super::{
     network,
-    state::{List, Member, Members},
+    state::{List, Member},
 };
 
 /// Generated from `etcd.proto`.
@@ -24,16 +24,13 @@ use api::{
     kv_server::{Kv, KvServer},
 };
 
-pub(super) async fn serve(listener: TcpListener, members: Arc<Members>) -> Result<()> {
+/// Serves one member.
+pub(super) async fn serve(listener: TcpListener, member: Arc<Member>) -> Result<()> {
+    let etcd = Etcd(member);
+    let routes = Routes::new(KvServer::new(etcd.clone())).add_service(ClusterServer::new(etcd));
     loop {
         let (stream, _) = listener.accept().await?;
-        // A member that nobody has started yet refuses, as a Pod without a listener does.
-        let Some(member) = members.at(stream.local_addr()?.ip()) else {
-            continue;
-        };
-        let etcd = Etcd(member);
-        let routes = Routes::new(KvServer::new(etcd.clone())).add_service(ClusterServer::new(etcd));
-        tokio::spawn(network::serve(stream, routes));
+        tokio::spawn(network::serve(stream, routes.clone()));
     }
 }
 

@@ -1,6 +1,6 @@
 //! The node of the simulated Pods.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{collections::HashSet, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use futures::StreamExt;
@@ -18,10 +18,10 @@ use kube::{
 };
 use proto::{agent::MemberRef, pod::env};
 use serde_json::json;
-use tokio::time::{interval, timeout};
+use tokio::time::interval;
 
 use super::{
-    address,
+    address, agent, etcd, network,
     state::{Member, Members, Told, lock},
 };
 
@@ -81,28 +81,41 @@ async fn beat(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Runs the Pods of one namespace that are scheduled here.
-pub(super) async fn run(pods: Api<Pod>, members: Arc<Members>) -> Result<()> {
-    let on_node = watcher::Config::default().fields(&format!("spec.nodeName={NODE}"));
-    let mut stream = std::pin::pin!(watcher(pods.clone(), on_node).default_backoff().applied_objects());
-    let mut known = std::collections::HashSet::new();
-    let mut number = 0;
-    while let Some(pod) = stream.next().await {
-        let Ok(pod) = pod else { continue };
-        if !known.insert(pod.uid().unwrap_or_default()) {
-            continue;
-        }
-        let ip = IpAddr::from(address(number));
-        number += 1;
-        let member = members.insert(ip, member(&pod, &members)?);
-        let pods = pods.clone();
-        tokio::spawn(async move {
-            if let Err(error) = start(&pods, &pod, ip, &member).await {
-                tracing::warn!(pod = pod.name_any(), "simulated Pod: {error:#}");
+/// What runs the Pods.
+pub(super) struct Kubelet {
+    /// Those of one namespace.
+    pub(super) pods: Api<Pod>,
+    /// A client with all rights.
+    pub(super) client: Client,
+    /// The network namespace with the addresses, as a path.
+    pub(super) network: PathBuf,
+    /// What the members share.
+    pub(super) members: Arc<Members>,
+}
+
+impl Kubelet {
+    /// Runs the Pods that are scheduled to this node.
+    pub(super) async fn run(self) -> Result<()> {
+        let on_node = watcher::Config::default().fields(&format!("spec.nodeName={NODE}"));
+        let mut stream = std::pin::pin!(watcher(self.pods.clone(), on_node).default_backoff().applied_objects());
+        let mut known = HashSet::new();
+        let mut number = 0;
+        while let Some(pod) = stream.next().await {
+            let Ok(pod) = pod else { continue };
+            if !known.insert(pod.uid().unwrap_or_default()) {
+                continue;
             }
-        });
+            let ip = IpAddr::from(address(number));
+            number += 1;
+            let member = Arc::new(member(&pod, &self.members)?);
+            let agent = network::listen(&self.network, (ip, proto::pod::AGENT_GRPC_PORT).into())?;
+            let etcd = network::listen(&self.network, (ip, proto::pod::CLIENT_PORT).into())?;
+            tokio::spawn(agent::serve(agent, member.clone(), self.members.clone(), self.client.clone()));
+            tokio::spawn(etcd::serve(etcd, member.clone()));
+            tokio::spawn(start(self.pods.clone(), pod, ip, member));
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// What a Pod says about its member.
@@ -148,14 +161,13 @@ fn member(pod: &Pod, members: &Members) -> Result<Member> {
 }
 
 /// Its containers start; it is ready when its etcd runs.
-async fn start(pods: &Api<Pod>, pod: &Pod, ip: IpAddr, member: &Member) -> Result<()> {
-    say(pods, pod, ip, false).await?;
+async fn start(pods: Api<Pod>, pod: Pod, ip: IpAddr, member: Arc<Member>) -> Result<()> {
+    say(&pods, &pod, ip, false).await?;
     let mut changed = member.cluster.changed.subscribe();
     while lock(&member.told).identity.is_none() {
-        // Its own orders change the cluster, too.
-        let _ = timeout(Duration::from_secs(1), changed.changed()).await;
+        changed.changed().await?;
     }
-    say(pods, pod, ip, true).await
+    say(&pods, &pod, ip, true).await
 }
 
 async fn say(pods: &Api<Pod>, pod: &Pod, ip: IpAddr, ready: bool) -> Result<()> {

@@ -5,7 +5,8 @@
 //!   runs.
 //! * [`agent`] speaks the agent's protocol over mTLS with the certificate of the member's own Secret.
 //! * [`etcd`] answers what the operator asks of etcd: member lists and membership changes, from a list in memory.
-//! * [`network`] makes the addresses, in the network namespace of the control plane, which the operator's Pod can reach.
+//! * [`network`] makes the addresses, in the network namespace of the control plane: the operator's Pod reaches them as it
+//!   reaches Pods of other nodes.
 
 mod agent;
 mod etcd;
@@ -16,11 +17,11 @@ mod state;
 use std::{net::Ipv4Addr, sync::Arc};
 
 use anyhow::Result;
-use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use tokio::task::JoinSet;
 
-use crate::harness::Stage;
+use crate::{harness::Stage, kube::Place};
+use kubelet::Kubelet;
 use state::Members;
 
 /// A running simulation. It ends when this is dropped.
@@ -33,15 +34,16 @@ impl Fleet {
     /// Takes over those Pods of a namespace that come to its node; see [`scheduling`].
     pub async fn start(stage: &Stage, namespace: &str) -> Result<Self> {
         network::add_addresses(&stage.kube)?;
-        let agents = network::listen(&stage.kube, proto::pod::AGENT_GRPC_PORT)?;
-        let etcds = network::listen(&stage.kube, proto::pod::CLIENT_PORT)?;
         kubelet::register(&stage.client).await?;
         let members = Arc::new(Members::default());
-        let pods: Api<Pod> = Api::namespaced(stage.client.clone(), namespace);
+        let kubelet = Kubelet {
+            pods: Api::namespaced(stage.client.clone(), namespace),
+            client: stage.client.clone(),
+            network: stage.kube.namespace(Place::ControlPlane),
+            members: members.clone(),
+        };
         let mut tasks = JoinSet::new();
-        tasks.spawn(agent::serve(agents, members.clone(), stage.client.clone()));
-        tasks.spawn(etcd::serve(etcds, members.clone()));
-        tasks.spawn(kubelet::run(pods, members.clone()));
+        tasks.spawn(kubelet.run());
         tasks.spawn(kubelet::stay_ready(stage.client.clone()));
         Ok(Self { members, _tasks: tasks })
     }

@@ -2,8 +2,9 @@
 
 use std::{
     fs::File,
-    net::{Ipv4Addr, TcpListener},
+    net::{Ipv4Addr, SocketAddr, TcpListener},
     os::fd::AsFd,
+    path::Path,
     thread,
 };
 
@@ -35,17 +36,17 @@ pub(super) fn add_addresses(kube: &LocalKube) -> Result<()> {
     Ok(())
 }
 
-/// Listens on that port of all addresses. A socket stays in the namespace of the thread that made it.
-pub(super) fn listen(kube: &LocalKube, port: u16) -> Result<tokio::net::TcpListener> {
-    let namespace = kube.namespace(Place::ControlPlane);
+/// Listens on one of them. A socket stays in the namespace of the thread that made it.
+pub(super) fn listen(namespace: &Path, address: SocketAddr) -> Result<tokio::net::TcpListener> {
+    let namespace = namespace.to_owned();
     let listener = thread::spawn(move || -> Result<TcpListener> {
         move_into_link_name_space(File::open(namespace)?.as_fd(), Some(LinkNameSpaceType::Network))?;
-        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?;
+        let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         Ok(listener)
     });
     let listener = listener.join().map_err(|_| anyhow!("the thread has ended"))?;
-    let listener = listener.with_context(|| format!("cannot listen on port {port} of the simulated Pods"))?;
+    let listener = listener.with_context(|| format!("cannot listen on {address} of the simulated Pods"))?;
     Ok(tokio::net::TcpListener::from_std(listener)?)
 }
 

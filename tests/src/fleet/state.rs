@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    net::IpAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -14,25 +13,14 @@ use tokio::sync::watch;
 
 use super::etcd::api;
 
-/// All members, by their addresses.
+/// What all members share.
 #[derive(Default)]
 pub(super) struct Members {
-    by_address: Mutex<HashMap<IpAddr, Arc<Member>>>,
     clusters: Mutex<HashMap<String, Arc<Cluster>>>,
     links: AtomicUsize,
 }
 
 impl Members {
-    pub(super) fn insert(&self, address: IpAddr, member: Member) -> Arc<Member> {
-        let member = Arc::new(member);
-        lock(&self.by_address).insert(address, member.clone());
-        member
-    }
-
-    pub(super) fn at(&self, address: IpAddr) -> Option<Arc<Member>> {
-        lock(&self.by_address).get(&address).cloned()
-    }
-
     /// The cluster of that UID, which begins without a member.
     pub(super) fn cluster(&self, uid: &str) -> Arc<Cluster> {
         lock(&self.clusters).entry(uid.to_owned()).or_default().clone()
