@@ -1,6 +1,6 @@
 //! Does a quorum stand? By the word of etcd itself, with unknown as a state of its own.
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{
     facts::{Link, Medium, PodFact},
@@ -95,10 +95,10 @@ pub fn judge(view: &View) -> Quorum {
     if ready > 0 && ready >= view.needed() {
         return Quorum::Undecided;
     }
-    let unproven = view
-        .facts
-        .unproven_since
-        .map_or(SignedDuration::ZERO, |since| view.facts.now.duration_since(since));
+    // The links to members that are cut off take their time to fall silent; a voter that is heard has missed its leader
+    // since its report at the latest, and that time counts.
+    let since = voters.iter().filter_map(|member| leaderless_since(view, member)).chain(view.facts.unproven_since).min();
+    let unproven = since.map_or(SignedDuration::ZERO, |since| view.facts.now.duration_since(since));
     let heard = words
         .iter()
         .any(|(_, word)| matches!(word, Word::NoLeader | Word::Down(_)));
@@ -139,6 +139,14 @@ fn word(view: &View, member: &MemberView) -> Word {
                 Word::Silent
             }
         }
+    }
+}
+
+/// When a voter reported that it knows no leader.
+fn leaderless_since(view: &View, member: &MemberView) -> Option<Timestamp> {
+    match (&member.fact.link, word(view, member)) {
+        (Link::Up { at, .. }, Word::NoLeader) => Some(*at),
+        (Link::Up { .. } | Link::Down { .. } | Link::None, _) => None,
     }
 }
 
