@@ -15,5 +15,5 @@ pub mod rbac;
 pub mod resources;
 pub mod server;
 pub mod settings;
-pub mod words;
 pub mod validate;
+pub mod words;

@@ -497,7 +497,12 @@ fn no_pod_of_ours_is_made_for_a_cluster_that_was_made_without_agents() {
             let left = sim.members.iter().filter(|member| member.pod.is_some()).count();
             assert_eq!((sim.names(), left), (names, pods), "{}", sim.story());
             let plan = sim.plan_now();
-            assert!(plan.waits.iter().any(|wait| wait.message.contains("made without an agent")), "{plan:?}");
+            assert!(
+                plan.waits
+                    .iter()
+                    .any(|wait| wait.message.contains("made without an agent")),
+                "{plan:?}"
+            );
         }
     }
 }
@@ -537,7 +542,9 @@ fn hostile_numbers_in_reports_stop_nothing() {
             sim.run(turns);
             let mut facts = sim.facts();
             for member in &mut facts.members {
-                let Link::Up { report, .. } = &mut member.link else { continue };
+                let Link::Up { report, .. } = &mut member.link else {
+                    continue;
+                };
                 report.directive = number;
                 report.directory.bytes = number;
                 report.process.started_at = time;
@@ -570,7 +577,10 @@ fn a_learner_is_promoted_also_when_only_the_leaders_agent_is_cut_off() {
         sim.run(300);
         assert_eq!(sim.voters(), if readable { 4 } else { 3 }, "{}", sim.story());
         let plan = sim.plan_now();
-        let said = plan.waits.iter().any(|wait| wait.message.contains("how far the leader is, is not known"));
+        let said = plan
+            .waits
+            .iter()
+            .any(|wait| wait.message.contains("how far the leader is, is not known"));
         assert_eq!(said, !readable, "{plan:?}");
     }
 }
@@ -585,7 +595,9 @@ fn a_refusal_is_said_as_long_as_it_lasts() {
         sim.turn();
         let plan = sim.plan_now();
         assert!(
-            plan.waits.iter().any(|wait| wait.message.contains("not enough started members")),
+            plan.waits
+                .iter()
+                .any(|wait| wait.message.contains("not enough started members")),
             "{plan:?}"
         );
     }
@@ -621,5 +633,9 @@ fn a_missing_permission_is_said() {
     let mut sim = formed(3, "3.6.16", Medium::Disk);
     sim.missing_verbs = vec!["create poddisruptionbudgets.policy".into()];
     let plan = sim.plan_now();
-    assert!(plan.waits.iter().any(|wait| wait.message.contains("create poddisruptionbudgets.policy")));
+    assert!(
+        plan.waits
+            .iter()
+            .any(|wait| wait.message.contains("create poddisruptionbudgets.policy"))
+    );
 }

@@ -218,7 +218,12 @@ fn a_healthy_cluster_without_agents_is_healthy_by_its_pods_readiness() {
     let mut sim = adopted();
     sim.links_down = true;
     sim.run(200);
-    says(&status_of(&sim, &status), ConditionType::Available, "True", "QuorumHealthy");
+    says(
+        &status_of(&sim, &status),
+        ConditionType::Available,
+        "True",
+        "QuorumHealthy",
+    );
 }
 
 #[test]
@@ -229,7 +234,11 @@ fn an_adopted_cluster_that_lost_a_pod_says_that_none_is_made() {
     sim.refresh();
     let status = status_of(&sim, &EtcdClusterStatus::default());
     let condition = conditions::find(&status.conditions, ConditionType::AgentsMissing).unwrap();
-    assert!(condition.message.contains(&format!("{} has no Pod", names[2])), "{}", condition.message);
+    assert!(
+        condition.message.contains(&format!("{} has no Pod", names[2])),
+        "{}",
+        condition.message
+    );
 }
 
 #[test]
@@ -258,7 +267,9 @@ fn an_agent_that_cannot_be_reached_is_told_in_the_same_words_whatever_the_cause(
         sim.cause = cause.into();
         said.push(status_of(&sim, &old).conditions);
     }
-    let message = &conditions::find(&said[0], ConditionType::AgentUnreachable).unwrap().message;
+    let message = &conditions::find(&said[0], ConditionType::AgentUnreachable)
+        .unwrap()
+        .message;
     assert!(message.contains(&names[1]), "{message}");
     assert!(said.windows(2).all(|pair| pair[0] == pair[1]));
 }
@@ -284,7 +295,10 @@ fn one_transition_is_one_event() {
 #[test]
 fn only_what_changes_for_a_reader_is_written_at_once() {
     let (mut sim, old) = formed(Medium::Disk);
-    let old = EtcdClusterStatus { cluster_id: Some("1".into()), ..old };
+    let old = EtcdClusterStatus {
+        cluster_id: Some("1".into()),
+        ..old
+    };
     assert!(!status::is_urgent(&old, &old));
     // Words, versions and states of members can wait.
     let mut later = old.clone();
@@ -302,6 +316,9 @@ fn only_what_changes_for_a_reader_is_written_at_once() {
     fewer.members.pop();
     assert!(status::is_urgent(&old, &fewer));
     // Nothing waits while a cluster is being formed.
-    let forming = EtcdClusterStatus { cluster_id: None, ..old.clone() };
+    let forming = EtcdClusterStatus {
+        cluster_id: None,
+        ..old.clone()
+    };
     assert!(status::is_urgent(&old, &forming));
 }

@@ -111,7 +111,12 @@ pub async fn run(context: Context, mut changes: Changes) -> anyhow::Result<()> {
     let (_watches, mut listed) = watches::start(&context.client, namespace.as_deref(), &cache, &queue);
     let others = unimplemented::start(&context);
     let mut ca = context.ca.changes();
-    let world = Arc::new(World { operator: context, cache: Arc::clone(&cache), memories: Mutex::default(), events: Arc::new(Semaphore::new(EVENTS)) });
+    let world = Arc::new(World {
+        operator: context,
+        cache: Arc::clone(&cache),
+        memories: Mutex::default(),
+        events: Arc::new(Semaphore::new(EVENTS)),
+    });
     let passes = async {
         let mut stop = std::pin::pin!(stop);
         tokio::select! {
@@ -127,12 +132,19 @@ pub async fn run(context: Context, mut changes: Changes) -> anyhow::Result<()> {
     let news = async {
         loop {
             let cluster = changes.next().await;
-            queue.wake(ClusterKey { namespace: cluster.namespace, name: cluster.name });
+            queue.wake(ClusterKey {
+                namespace: cluster.namespace,
+                name: cluster.name,
+            });
         }
     };
     let certificates = async {
         while ca.changed().await.is_ok() {
-            cache.clusters.clusters().into_iter().for_each(|cluster| queue.wake(cluster));
+            cache
+                .clusters
+                .clusters()
+                .into_iter()
+                .for_each(|cluster| queue.wake(cluster));
         }
         std::future::pending::<()>().await;
     };

@@ -29,6 +29,7 @@ use crate::{
             Binding, Budget, Claim, Cluster, ClusterRecord, Fact, Facts, Id, Leader, Link, Listed, Member, MemberList,
             MemberRecord, PodFact, Seed, ServiceState, Services, Version,
         },
+        report::DirectoryState,
         view::serves,
     },
     resources::{self, Ownership},
@@ -340,10 +341,13 @@ async fn leader(facts: &Facts) -> Option<Leader> {
 }
 
 /// Before a step of consensus: the word of all who are counted on is heard anew. A link can look alive while its agent
-/// is frozen.
+/// is frozen; and whose data seem to be gone may just have started: its report is older than the list that has its name.
 pub(super) async fn confirm(world: &World, facts: &mut Facts) {
-    let voters = |member: &Member| member.link.live().is_some_and(|report| report.etcd.is_some());
-    ask_again(world, facts, voters).await;
+    let asked = |member: &Member| {
+        let report = member.link.live();
+        report.is_some_and(|report| report.etcd.is_some() || report.directory.state == DirectoryState::Unborn)
+    };
+    ask_again(world, facts, asked).await;
 }
 
 async fn refresh_reports(world: &World, facts: &mut Facts) {
@@ -359,8 +363,9 @@ async fn refresh_reports(world: &World, facts: &mut Facts) {
     if !learner && !leaderless {
         return;
     }
-    let needed =
-        |member: &Member| live(member).is_some_and(|etcd| etcd.learner || etcd.leader == Some(etcd.member_id) || leaderless);
+    let needed = |member: &Member| {
+        live(member).is_some_and(|etcd| etcd.learner || etcd.leader == Some(etcd.member_id) || leaderless)
+    };
     ask_again(world, facts, needed).await;
 }
 

@@ -160,7 +160,10 @@ mod tests {
         let mut observed = Observed::default();
         assert_eq!(observed.without_lease("me", start), Move::Take, "nobody was ever seen");
         observed.see(&taken(Lease::default(), "other", now()), "me", start);
-        assert_eq!(observed.without_lease("me", start + Duration::from_secs(15)), Move::Wait);
+        assert_eq!(
+            observed.without_lease("me", start + Duration::from_secs(15)),
+            Move::Wait
+        );
         assert_eq!(
             observed.without_lease("me", start + Duration::from_millis(15_001)),
             Move::Take

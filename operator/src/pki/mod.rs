@@ -61,7 +61,10 @@ pub enum PkiError {
     #[error("the clock of this machine is wrong ({0}); next: set it")]
     Clock(String),
     /// The Secret cannot be read or written.
-    #[error("Secret {CA_SECRET} in namespace {namespace} cannot be {act}: {}", crate::words::of(source))]
+    #[error(
+        "Secret {CA_SECRET} in namespace {namespace} cannot be {act}: {}",
+        crate::words::of(source)
+    )]
     Kube {
         /// Namespace of the operator.
         namespace: String,

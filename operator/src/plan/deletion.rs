@@ -39,7 +39,8 @@ pub(super) fn release_forgotten(view: &View, plan: &mut Plan) {
         .iter()
         .filter(|member| member.fact.deleting && member.fact.finalizer)
     {
-        let forgotten = view.facts.list.known().is_some() && member.listed.is_none() && !unanswered::may_add(view, member);
+        let forgotten =
+            view.facts.list.known().is_some() && member.listed.is_none() && !unanswered::may_add(view, member);
         if !formed || forgotten {
             plan.step(Step::ReleaseMember {
                 member: member.fact.name.clone(),

@@ -110,9 +110,8 @@ fn company_expected(view: &View) -> bool {
 
 fn caught_up(view: &View, member: &MemberView) -> Result<(), &'static str> {
     let own = fresh(view, member.fact).ok_or("its indexes are not known freshly")?;
-    let commit = leader_index(view).ok_or(
-        "how far the leader is, is not known: neither its agent nor its etcd (port 2379) tells the operator",
-    )?;
+    let commit = leader_index(view)
+        .ok_or("how far the leader is, is not known: neither its agent nor its etcd (port 2379) tells the operator")?;
     if !own.serving {
         return Err("it does not serve yet");
     }

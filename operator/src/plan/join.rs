@@ -96,7 +96,10 @@ fn is_entering(view: &View, member: &MemberView) -> bool {
     match report.process.state {
         ProcessState::Starting => {
             // By the clock of another machine.
-            let age = now.as_second().saturating_sub(report.process.started_at).saturating_abs();
+            let age = now
+                .as_second()
+                .saturating_sub(report.process.started_at)
+                .saturating_abs();
             report.etcd.is_none() && age <= ENTRY.as_secs()
         }
         ProcessState::Held => {

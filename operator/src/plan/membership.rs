@@ -83,7 +83,11 @@ fn change(view: &View, via: &str) -> Plan {
 /// been refused for a while.
 fn refused(view: &View, wanted: &mut Plan) -> bool {
     let now = view.facts.now;
-    let lately = view.facts.refusal.as_ref().filter(|refusal| now.duration_since(refusal.at) < REFUSES_OFTEN);
+    let lately = view
+        .facts
+        .refusal
+        .as_ref()
+        .filter(|refusal| now.duration_since(refusal.at) < REFUSES_OFTEN);
     let Some(refusal) = lately.filter(|_| wanted.has_consensus_step()) else {
         return false;
     };
@@ -93,7 +97,11 @@ fn refused(view: &View, wanted: &mut Plan) -> bool {
         format!("etcd refuses a change of membership for now: {}", refusal.message),
     );
     let lasts = now.duration_since(refusal.since);
-    let pause = if lasts < REFUSES_OFTEN { AFTER_REFUSAL } else { AFTER_MANY };
+    let pause = if lasts < REFUSES_OFTEN {
+        AFTER_REFUSAL
+    } else {
+        AFTER_MANY
+    };
     let left = pause.saturating_sub(now.duration_since(refusal.at));
     if left > SignedDuration::ZERO {
         wanted.chains.retain(|chain| !chain.iter().any(Step::is_consensus));

@@ -95,7 +95,11 @@ fn made_without_agents(view: &View, plan: &mut Plan) -> bool {
         .collect();
     // No cluster with these is formed by us, and neither can be set later.
     let formed = view.facts.cluster.record.cluster_id.is_some();
-    let needed = if formed { view.facts.cluster.spec.blocks_formation.as_slice() } else { &[] };
+    let needed = if formed {
+        view.facts.cluster.spec.blocks_formation.as_slice()
+    } else {
+        &[]
+    };
     if agentless.is_empty() && needed.is_empty() {
         return false;
     }

@@ -91,13 +91,20 @@ pub fn judge(view: &View) -> Quorum {
         return Quorum::Lost { missing };
     }
     // Nobody is there to ask, and their Pods are ready: what was said last stands.
-    let ready = voters.iter().filter(|member| member.agentless && member.healthy()).count();
+    let ready = voters
+        .iter()
+        .filter(|member| member.agentless && member.healthy())
+        .count();
     if ready > 0 && ready >= view.needed() {
         return Quorum::Undecided;
     }
     // The links to members that are cut off take their time to fall silent; a voter that is heard has missed its leader
     // since its report at the latest, and that time counts.
-    let since = voters.iter().filter_map(|member| leaderless_since(view, member)).chain(view.facts.unproven_since).min();
+    let since = voters
+        .iter()
+        .filter_map(|member| leaderless_since(view, member))
+        .chain(view.facts.unproven_since)
+        .min();
     let unproven = since.map_or(SignedDuration::ZERO, |since| view.facts.now.duration_since(since));
     let heard = words
         .iter()

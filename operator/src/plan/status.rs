@@ -68,7 +68,11 @@ pub fn is_urgent(old: &EtcdClusterStatus, new: &EtcdClusterStatus) -> bool {
     // Without its members' states, and with its words left out.
     let told = |status: &EtcdClusterStatus| {
         let conditions = states(&status.conditions);
-        let members: Vec<_> = status.members.iter().map(|member| (member.name.clone(), member.id.clone())).collect();
+        let members: Vec<_> = status
+            .members
+            .iter()
+            .map(|member| (member.name.clone(), member.id.clone()))
+            .collect();
         (conditions, members, status.observed_generation, status.quorum)
     };
     new.cluster_id.is_none() || told(old) != told(new)
@@ -76,7 +80,13 @@ pub fn is_urgent(old: &EtcdClusterStatus, new: &EtcdClusterStatus) -> bool {
 
 /// Conditions without their words.
 pub(super) fn states(conditions: &[Condition]) -> Vec<(String, String, String)> {
-    let state = |condition: &Condition| (condition.type_.clone(), condition.status.clone(), condition.reason.clone());
+    let state = |condition: &Condition| {
+        (
+            condition.type_.clone(),
+            condition.status.clone(),
+            condition.reason.clone(),
+        )
+    };
     conditions.iter().map(state).collect()
 }
 

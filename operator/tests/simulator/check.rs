@@ -103,7 +103,11 @@ impl Sim {
                 self.story()
             ),
             Step::ReleaseMember { member, .. } if self.etcd.formed() && !self.ending => {
-                let disk = self.members.iter().find(|one| one.name == *member).and_then(|one| one.disk.as_ref());
+                let disk = self
+                    .members
+                    .iter()
+                    .find(|one| one.name == *member)
+                    .and_then(|one| one.disk.as_ref());
                 let id = disk.and_then(|disk| disk.identity).map(|(id, _)| id);
                 assert!(
                     id.is_none_or(|id| of(&id).is_none()),

@@ -68,7 +68,9 @@ impl Etcd {
         if self.list.iter().any(|entry| entry.peer_url == peer_url) {
             return Err("peer URL exists".into());
         }
-        if self.voters() > 1 && self.healthy() < self.voters().div_ceil(2) + usize::from(self.voters().is_multiple_of(2)) {
+        if self.voters() > 1
+            && self.healthy() < self.voters().div_ceil(2) + usize::from(self.voters().is_multiple_of(2))
+        {
             return Err("unhealthy cluster".into());
         }
         self.next_id += 1;

@@ -70,7 +70,8 @@ impl Sim {
 
     /// The call is given up after 2 s without an answer; etcd goes on with it.
     fn propose(&mut self, step: &Step, turns: u32) {
-        self.log.push(format!("  ** no answer, carried out {turns} turns later: {step:?}"));
+        self.log
+            .push(format!("  ** no answer, carried out {turns} turns later: {step:?}"));
         let at = self.now + Duration::from_millis(100) * turns;
         self.proposals.push((at, step.clone()));
         self.unanswered = Some(Unanswered {
@@ -81,7 +82,11 @@ impl Sim {
 
     pub(crate) fn late_proposals(&mut self) {
         let now = self.now;
-        let due: Vec<Step> = self.proposals.extract_if(.., |(at, _)| *at <= now).map(|(_, step)| step).collect();
+        let due: Vec<Step> = self
+            .proposals
+            .extract_if(.., |(at, _)| *at <= now)
+            .map(|(_, step)| step)
+            .collect();
         for step in due {
             self.log.push(format!("  ** carried out late: {step:?}"));
             self.refresh_running();

@@ -2,7 +2,10 @@
 //! same. It can crash the operator after any step, and lose the answer to any call.
 
 #![allow(dead_code, unused_imports, reason = "each test file uses its own part")]
-#![allow(clippy::struct_excessive_bools, reason = "the model's state is many independent facts")]
+#![allow(
+    clippy::struct_excessive_bools,
+    reason = "the model's state is many independent facts"
+)]
 #![allow(clippy::too_many_lines, reason = "one arm for each step")]
 
 mod check;

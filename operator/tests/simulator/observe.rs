@@ -1,7 +1,9 @@
 //! The facts that an operator would gather of the model.
 
 use operator::plan::{
-    facts::{Claim, Cluster, Fact, Facts, Leader, Link, Listed, Medium, Member, MemberList, Pod, PodFact, Services, Trouble},
+    facts::{
+        Claim, Cluster, Fact, Facts, Leader, Link, Listed, Medium, Member, MemberList, Pod, PodFact, Services, Trouble,
+    },
     report::{Directory, DirectoryState, Etcd, Identity, Process, ProcessState, Report},
 };
 

@@ -5,7 +5,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use operator::plan::{
     self,
-    facts::{Budget, ClusterRecord, Id, Medium, MemberRecord, Nudged, Options, Refusal, Sent, ServiceState, Spec, Unanswered, Version},
+    facts::{
+        Budget, ClusterRecord, Id, Medium, MemberRecord, Nudged, Options, Refusal, Sent, ServiceState, Spec,
+        Unanswered, Version,
+    },
     step::{Order, Plan, Step},
 };
 
