@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Writes a second below which the run does not count.
 const ENOUGH: u64 = 95;
 const SETTLE: Duration = Duration::from_secs(10);
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// `agent-rss` and `agent-cpu`: those of the leader's agent (`serve`) while a client writes through the client Service. The
 /// supervisor, which waits for etcd all the time, is a process of its own.
@@ -65,7 +65,10 @@ pub async fn run(stand: &Stand, _run: usize) -> Result<Readings> {
         let before = written.load(Ordering::Relaxed);
         let share = process::share(agent.id(), MINUTE).await?;
         let rate = (written.load(Ordering::Relaxed) - before) / MINUTE.as_secs();
-        ensure!(rate >= ENOUGH, "the client wrote only {rate} times a second; the machine is too busy");
+        ensure!(
+            rate >= ENOUGH,
+            "the client wrote only {rate} times a second; the machine is too busy"
+        );
         anyhow::Ok((process::resident(agent.id())?, share))
     };
     let (resident, share) = tokio::select! {

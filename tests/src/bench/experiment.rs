@@ -45,6 +45,7 @@ impl Experiment {
     ];
 
     /// Ids of the figures that it gives.
+    #[must_use]
     pub fn figures(self) -> &'static [&'static str] {
         match self {
             Self::Sizes => &["agent-binary-bytes", "operator-binary-bytes"],
@@ -60,6 +61,7 @@ impl Experiment {
     }
 
     /// Nodes of the Kubernetes that it needs; 0 for none.
+    #[must_use]
     pub fn nodes(self) -> u8 {
         match self {
             Self::Sizes => 0,
@@ -75,6 +77,7 @@ impl Experiment {
     }
 
     /// How often it is run when five runs are asked for: what is the same each time is read once.
+    #[must_use]
     pub fn runs(self, asked: usize) -> usize {
         match self {
             Self::Sizes => 1,
@@ -84,6 +87,7 @@ impl Experiment {
 
     /// A run that is not counted comes first, so that all files are in the page cache and all code has run once. Not where
     /// the run itself begins with a time that is not counted.
+    #[must_use]
     pub fn has_warm_up(self) -> bool {
         !matches!(self, Self::Sizes | Self::Links | Self::Agent)
     }
@@ -96,7 +100,7 @@ impl Experiment {
             Self::Links => links::run(stand?).await,
             Self::FormMemory => form::memory(stand?, number).await,
             Self::FormDisk => form::disk(stand?, number).await,
-            Self::Replace => replace::run(stand?, number).await,
+            Self::Replace => Box::pin(replace::run(stand?, number)).await,
             Self::LostPods => quorum_loss::pods(stand?, number).await,
             Self::Agent => agent::run(stand?, number).await,
             Self::Ten => ten::run(stand?, number).await,

@@ -113,11 +113,13 @@ pub const FIGURES: [Figure; 14] = [
 ];
 
 /// The figure of that id.
+#[must_use]
 pub fn find(id: &str) -> Option<&'static Figure> {
     FIGURES.iter().find(|figure| figure.id == id)
 }
 
 /// The middle of the values; of an even number of them, the mean of the two in the middle.
+#[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

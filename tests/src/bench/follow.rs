@@ -24,6 +24,7 @@ where
     K::DynamicType: Default,
 {
     /// The object of that name, which need not be there yet.
+    #[must_use]
     pub fn new(api: Api<K>, name: &str) -> Self {
         let stream = watcher::watch_object(api, name).default_backoff().boxed();
         Self {
@@ -44,7 +45,11 @@ where
         loop {
             let Ok(next) = timeout_at(deadline, self.stream.next()).await else {
                 let last = self.last.as_ref().map_or_else(|| "not there".to_owned(), in_short);
-                bail!("{} was not {what} within {} s; last seen: {last}", self.name, limit.as_secs());
+                bail!(
+                    "{} was not {what} within {} s; last seen: {last}",
+                    self.name,
+                    limit.as_secs()
+                );
             };
             // A broken watch is begun again by the stream itself.
             let Ok(object) = next.context("the watch has ended")? else {
@@ -61,7 +66,11 @@ where
 
 /// What a person needs to know of an object that does not become what it should.
 fn in_short<K: Resource + Serialize>(object: &K) -> String {
-    let ending = object.meta().deletion_timestamp.as_ref().map_or("", |_| "being deleted, ");
+    let ending = object
+        .meta()
+        .deletion_timestamp
+        .as_ref()
+        .map_or("", |_| "being deleted, ");
     let status = serde_json::to_value(object).unwrap_or_default();
     let status = status.get("status").cloned().unwrap_or_default();
     let conditions = status.get("conditions").cloned().unwrap_or_default();

@@ -22,7 +22,7 @@ const CLUSTERS: usize = 167;
 const MEMBERS: usize = 3 * CLUSTERS;
 /// Time after which a process has given back what only its start took.
 const SETTLE: Duration = Duration::from_secs(20);
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_mins(10);
 
 /// The fleet, and what the operator took without it.
 static FLEET: OnceCell<(Fleet, f64)> = OnceCell::const_new();

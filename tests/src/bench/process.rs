@@ -23,7 +23,7 @@ pub fn resident(pid: i32) -> Result<f64> {
 pub async fn share(pid: i32, time: Duration) -> Result<f64> {
     let (begin, used) = (Instant::now(), processor_time(pid)?);
     sleep(time).await;
-    Ok((processor_time(pid)? - used).as_secs_f64() / begin.elapsed().as_secs_f64() * 100.0)
+    Ok(processor_time(pid)?.saturating_sub(used).as_secs_f64() / begin.elapsed().as_secs_f64() * 100.0)
 }
 
 fn processor_time(pid: i32) -> Result<Duration> {

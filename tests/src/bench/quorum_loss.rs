@@ -86,10 +86,15 @@ pub async fn pods(stand: &Stand, run: usize) -> Result<Readings> {
         }
         anyhow::Ok(Instant::now())
     };
-    let said = follow.until("without a quorum", LIMIT, |cluster| cluster.is_some_and(has_lost_quorum));
+    let said = follow.until("without a quorum", LIMIT, |cluster| {
+        cluster.is_some_and(has_lost_quorum)
+    });
     let (begin, (end, _)) = try_join!(ended, said)?;
     stand.remove(&name).await?;
-    Ok(vec![("detect-quorum-loss-pods", end.saturating_duration_since(begin).as_secs_f64())])
+    Ok(vec![(
+        "detect-quorum-loss-pods",
+        end.saturating_duration_since(begin).as_secs_f64(),
+    )])
 }
 
 fn has_lost_quorum(cluster: &EtcdCluster) -> bool {

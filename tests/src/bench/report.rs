@@ -32,11 +32,13 @@ pub struct Measured {
 pub type Measurements = BTreeMap<String, Measured>;
 
 /// Where the figures are kept.
+#[must_use]
 pub fn file() -> PathBuf {
     project().join("target/bench/figures.json")
 }
 
 /// The figure of that id from its runs; `None` without a run.
+#[must_use]
 pub fn summarize(id: &str, runs: &[f64]) -> Option<Measured> {
     let figure = find(id)?;
     Some(Measured {
@@ -61,6 +63,7 @@ pub fn keep(path: &Path, new: &Measurements) -> Result<()> {
 }
 
 /// The table, one line a figure, in the order of [`FIGURES`].
+#[must_use]
 pub fn table(measurements: &Measurements) -> String {
     let mut text = format!(
         "{:<24} {:>12} {:>12} {:>6} {:>5}  {:>11}  {}\n",

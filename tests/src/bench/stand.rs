@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// How long anything may take before the experiment is given up.
-pub const LIMIT: Duration = Duration::from_secs(180);
+pub const LIMIT: Duration = Duration::from_mins(3);
 
 /// A local Kubernetes with the operator, and a namespace.
 pub struct Stand {
@@ -52,11 +52,13 @@ impl Stand {
     }
 
     /// The clusters.
+    #[must_use]
     pub fn clusters(&self) -> Api<EtcdCluster> {
         self.world.api()
     }
 
     /// The Pods of the clusters.
+    #[must_use]
     pub fn pods(&self) -> Api<Pod> {
         self.world.api()
     }
@@ -94,16 +96,19 @@ impl Stand {
 }
 
 /// Three members in memory, with the requests that a cluster has whose spec names none.
+#[must_use]
 pub fn memory() -> Value {
     spec::with(spec::memory(3), &json!({ "resources": null }))
 }
 
 /// The same on disks.
+#[must_use]
 pub fn disk() -> Value {
     spec::with(spec::disk(3), &json!({ "resources": null }))
 }
 
 /// All three members vote and are healthy.
+#[must_use]
 pub fn is_whole(cluster: &EtcdCluster) -> bool {
     let Some(status) = &cluster.status else { return false };
     let quorum = status.quorum.unwrap_or_default();
@@ -111,6 +116,7 @@ pub fn is_whole(cluster: &EtcdCluster) -> bool {
 }
 
 /// The condition `Available` has that status, and one of those reasons if any are given.
+#[must_use]
 pub fn is_available(cluster: &EtcdCluster, wanted: &str, reasons: &[&str]) -> bool {
     let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
     let mut available = conditions.filter(|condition| condition.type_ == "Available");

@@ -18,7 +18,7 @@ use crate::harness::{Process, spec};
 const CLUSTERS: usize = 10;
 /// Time for what forming has stirred up (events, garbage collection) to end.
 const SETTLE: Duration = Duration::from_secs(10);
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// `form-10x3`, `operator-rss-10`, `operator-cpu-10`.
 pub async fn run(stand: &Stand, run: usize) -> Result<Readings> {

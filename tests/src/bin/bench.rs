@@ -33,7 +33,7 @@ struct Cli {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run(Cli::parse()).await {
+    match Box::pin(run(Cli::parse())).await {
         Ok(code) => code,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "bench: {error:#}");
@@ -58,7 +58,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
             Some(Stand::up(nodes).await?)
         };
         for experiment in here {
-            match measure(experiment, stand.as_ref(), &cli, begin).await {
+            match Box::pin(measure(experiment, stand.as_ref(), &cli, begin)).await {
                 Ok(measured) => {
                     report::keep(&report::file(), &measured)?;
                     measurements.extend(measured);
@@ -108,7 +108,7 @@ async fn measure(experiment: Experiment, stand: Option<&Stand>, cli: &Cli, begin
             Some(stand) if cli.timeline => Some(Timeline::start(stand)),
             _ => None,
         };
-        let readings = experiment.run(stand, number).await;
+        let readings = Box::pin(experiment.run(stand, number)).await;
         if let Some(timeline) = timeline {
             print!("{}", timeline.stop().await);
         }

@@ -110,7 +110,12 @@ impl Kubelet {
             let member = Arc::new(member(&pod, &self.members)?);
             let agent = network::listen(&self.network, (ip, proto::pod::AGENT_GRPC_PORT).into())?;
             let etcd = network::listen(&self.network, (ip, proto::pod::CLIENT_PORT).into())?;
-            tokio::spawn(agent::serve(agent, member.clone(), self.members.clone(), self.client.clone()));
+            tokio::spawn(agent::serve(
+                agent,
+                member.clone(),
+                self.members.clone(),
+                self.client.clone(),
+            ));
             tokio::spawn(etcd::serve(etcd, member.clone()));
             tokio::spawn(start(self.pods.clone(), pod, ip, member));
         }

@@ -49,6 +49,7 @@ impl Fleet {
     }
 
     /// How many agents are being watched by an operator at this moment.
+    #[must_use]
     pub fn links(&self) -> usize {
         self.members.links()
     }
