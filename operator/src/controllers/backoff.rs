@@ -53,6 +53,15 @@ impl Failing {
                 .is_some_and(|row| row.until.is_some_and(|until| now < until))
     }
 
+    /// As [`Self::holds_up`], for the step at that place of a chain. A number is recorded for the order that follows it:
+    /// while the order must wait, recording one would be a write for nothing, many times a second.
+    #[must_use]
+    pub(super) fn holds_up_here(&self, chain: &[Step], place: usize, now: Timestamp) -> bool {
+        let Some(step) = chain.get(place) else { return false };
+        let order = chain.get(place + 1).filter(|_| matches!(step, Step::Bind { .. }));
+        self.holds_up(step, now) || order.is_some_and(|order| self.holds_up(order, now))
+    }
+
     /// It was done.
     pub(super) fn succeeded(&mut self, step: &Step) {
         if !self.0.is_empty() {
@@ -118,6 +127,7 @@ mod tests {
     use jiff::SignedDuration;
 
     use super::*;
+    use crate::plan::{facts::Id, step::Order};
 
     fn step(member: &str) -> Step {
         Step::CreatePod {
@@ -154,6 +164,32 @@ mod tests {
         failing.succeeded(&step("a"));
         assert!(!failing.holds_up(&step("a"), now));
         assert_eq!(failing.due(now, now), None);
+    }
+
+    #[test]
+    fn no_number_is_recorded_for_an_order_that_must_wait() {
+        let bind = Step::Bind {
+            member: "a".into(),
+            binding: None,
+            directive: 7,
+        };
+        let order = Step::Direct {
+            member: "a".into(),
+            number: 7,
+            nonce: String::new(),
+            order: Order::Quarantine {
+                incarnation: 1,
+                removed: Id(1),
+            },
+        };
+        let chain = [bind, order];
+        let mut failing = Failing::default();
+        let now = Timestamp::UNIX_EPOCH;
+        assert!(!failing.holds_up_here(&chain, 0, now));
+        failing.failed(&chain[1], &silent(), now);
+        assert!(failing.holds_up_here(&chain, 0, now));
+        assert!(failing.holds_up_here(&chain, 1, now));
+        assert!(!failing.holds_up_here(&chain, 0, now + SignedDuration::from_secs(1)));
     }
 
     #[test]

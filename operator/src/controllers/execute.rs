@@ -123,9 +123,9 @@ impl<'w> Executor<'w> {
 
     async fn chain(&self, steps: &[Step]) -> (Vec<Step>, Option<Failure>) {
         let mut done = Vec::new();
-        for step in steps {
+        for (place, step) in steps.iter().enumerate() {
             let now = self.now();
-            if self.with_memory(|memory| memory.failing.holds_up(step, now)) {
+            if self.with_memory(|memory| memory.failing.holds_up_here(steps, place, now)) {
                 return (done, None);
             }
             let answer = self.step(step).await;
