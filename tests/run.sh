@@ -12,4 +12,4 @@ kube=target/debug/local-kube
 
 # The scenarios share these two; the first one that needs one starts it.
 trap '"$kube" down --name test; "$kube" down --name test-nodes' EXIT
-cargo nextest run --workspace --locked --no-fail-fast "$@"
+cargo nextest run --workspace --locked --no-fail-fast ${CI:+--profile ci} "$@"
