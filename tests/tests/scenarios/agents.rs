@@ -136,7 +136,7 @@ fn the_agents_http_says_health_status_and_metrics() -> Outcome {
     })
 }
 
-/// OpenMetrics text, as its content type says: each sample is a number of a family that was declared before it.
+/// `OpenMetrics` text, as its content type says: each sample is a number of a family that was declared before it.
 fn check_metrics(text: &str) -> Result<()> {
     let parsed =
         openmetrics_parser::openmetrics::parse_openmetrics(text).map_err(|error| anyhow::anyhow!("{error}: {text}"))?;
