@@ -8,7 +8,13 @@ use crds::{
     conditions::{self, ConditionType},
     etcdcluster::EtcdClusterStatus,
 };
-use operator::plan::{self, facts::Medium, status, view::View};
+use jiff::SignedDuration;
+use operator::plan::{
+    self,
+    facts::{Link, Medium},
+    status,
+    view::View,
+};
 use simulator::Sim;
 
 fn status_of(sim: &Sim, old: &EtcdClusterStatus) -> EtcdClusterStatus {
@@ -49,6 +55,29 @@ fn a_whole_cluster_says_so_and_writes_nothing_more() {
     assert_eq!(status.summary, "3 of 3 voters healthy");
     assert_eq!(status.progress_deadline, None);
     assert_eq!(status_of(&sim, &status), status, "zero writes in steady state");
+}
+
+#[test]
+fn u21_nothing_is_said_of_members_that_were_only_just_dialled() {
+    let (sim, _) = formed(Medium::Disk);
+    let mut facts = sim.facts();
+    assert_eq!(View::new(&facts).only_dialling(), None, "all are heard");
+    let since = facts.now;
+    facts.members[0].link = Link::Down {
+        since,
+        why: "not answered yet".into(),
+        last: None,
+    };
+    assert!(View::new(&facts).only_dialling().is_some());
+    facts.now += SignedDuration::from_secs(6);
+    assert_eq!(View::new(&facts).only_dialling(), None, "a blocked link is said (U16)");
+    facts.now = since;
+    facts.cluster.record.cluster_id = None;
+    assert_eq!(
+        View::new(&facts).only_dialling(),
+        None,
+        "a cluster that forms is told of at once"
+    );
 }
 
 #[test]

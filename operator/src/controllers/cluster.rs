@@ -302,6 +302,9 @@ async fn tell(
         })
         .collect();
     if old != new || of_members.iter().any(|(_, old, new)| old != new) {
+        if let Some(left) = view.only_dialling().filter(|_| !facts.cluster.ending) {
+            return Ok(Told::Later(left));
+        }
         let urgent = status::is_urgent(&old, &new)
             || of_members
                 .iter()

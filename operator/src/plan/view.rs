@@ -1,7 +1,10 @@
 //! Facts put together: what each member is to etcd, and who stands.
 
+use std::time::Duration;
+
 use super::{
-    facts::{Cluster, Fact, Facts, Id, Listed, Member, MemberList, PodFact},
+    facts::{Cluster, Fact, Facts, Id, Link, Listed, Member, MemberList, PodFact},
+    pods::AGENT_PATIENCE,
     report::{Directory, DirectoryState, ProcessState, Report},
 };
 
@@ -198,6 +201,27 @@ impl<'a> View<'a> {
         self.leader()
             .or_else(|| self.members.iter().find(|member| member.is_voter() && member.healthy()))
             .map(|member| member.fact.name.as_str())
+    }
+
+    /// A formed cluster has members whose Pods are ready and whose agents this process has never heard, because it has
+    /// only just begun to dial them (it was started, or took over). Nothing is to be said of such a cluster: what
+    /// stands in the status was said by someone who had heard them (U21). For how long yet, at most.
+    #[must_use]
+    pub fn only_dialling(&self) -> Option<Duration> {
+        self.facts.cluster.record.cluster_id?;
+        let left = |member: &MemberView| {
+            let pod = member.fact.pod.ours()?;
+            if !(pod.ready && pod.has_agent) {
+                return None;
+            }
+            match &member.fact.link {
+                Link::None => Some(AGENT_PATIENCE),
+                Link::Down { since, last: None, .. } => Some(AGENT_PATIENCE - self.facts.now.duration_since(*since)),
+                Link::Down { last: Some(_), .. } | Link::Up { .. } => None,
+            }
+        };
+        let longest = self.members.iter().filter_map(left).max()?;
+        Duration::try_from(longest).ok().filter(|left| !left.is_zero())
     }
 
     /// As [`Self::via`], but not that member.
