@@ -4,7 +4,6 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 NODES ?= 1
-TARGET := x86_64-unknown-linux-musl
 IMAGE_DIR := target/images
 LOCAL_KUBE := cargo run -q -p tests --bin local-kube --
 # Where the images are pulled from by `make deploy`; empty: images of the local Kubernetes.
@@ -15,7 +14,7 @@ PREFIX := $(if $(IMAGES),$(IMAGES)/,)
 # For machines without a kubectl of their own.
 export PATH := $(PATH):$(CURDIR)/.local/kube/bin
 
-.PHONY: help setup demo test lint bench kube-up kube-down images deploy undeploy generate soak
+.PHONY: help setup demo test lint bench kube-up kube-down images deploy undeploy generate
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
