@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Builds the static binaries and both images; writes them as docker archives to DIR.
-# usage: deploy/images.sh [DIR [TAG]]
+# usage: [PROFILE=release|quick] deploy/images.sh [DIR [TAG]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dir=${1:-target/images} tag=${2:-dev}
 target=x86_64-unknown-linux-musl
-bin=target/$target/release
+profile=${PROFILE:-release}
+bin=target/$target/$profile
 
-echo "building etcd-operator and etcd-agent ($target, release)"
-cargo build --release --target "$target" -p operator -p agent
+echo "building etcd-operator and etcd-agent ($target, $profile)"
+cargo build --profile "$profile" --target "$target" -p operator -p agent
 
 # An archive is made anew only when a binary has changed.
 stamp=$(cat "$bin/etcd-operator" "$bin/etcd-agent" Dockerfile.operator Dockerfile.agent | sha256sum | cut -d' ' -f1)
