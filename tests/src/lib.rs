@@ -4,3 +4,4 @@ pub mod bench;
 pub mod fleet;
 pub mod harness;
 pub mod kube;
+pub mod model;

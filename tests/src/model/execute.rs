@@ -7,10 +7,16 @@ use operator::plan::{
     step::{Plan, Step},
 };
 
-use super::world::{Sim, SimMember, SimPod, SimProcess};
+use super::{
+    etcd::No,
+    world::{Sim, SimMember, SimPod, SimProcess},
+};
+
+/// etcd takes no new member before all voters have been connected for so long.
+const CONNECTED: jiff::SignedDuration = jiff::SignedDuration::from_secs(5);
 
 impl Sim {
-    pub(crate) fn execute(&mut self, plan: &Plan) {
+    pub fn execute(&mut self, plan: &Plan) {
         for chain in &plan.chains {
             for step in chain {
                 let number = self.steps;
@@ -80,7 +86,7 @@ impl Sim {
         });
     }
 
-    pub(crate) fn late_proposals(&mut self) {
+    pub fn late_proposals(&mut self) {
         let now = self.now;
         let due: Vec<Step> = self
             .proposals
@@ -128,13 +134,21 @@ impl Sim {
                 }
                 done
             }
-            Err(message) => {
-                self.log.push(format!("      refused: {message}"));
+            Err(No::Refused(refusal)) => {
+                self.log.push(format!("      refused: {refusal:?}"));
                 let since = self.refusal.as_ref().map_or(self.now, |refusal| refusal.since);
                 self.refusal = Some(Refusal {
                     at: self.now,
                     since,
-                    message,
+                    message: format!("{refusal:?}"),
+                });
+                false
+            }
+            Err(No::NoAnswer) => {
+                self.log.push("      no answer".into());
+                self.unanswered = Some(Unanswered {
+                    step: step.clone(),
+                    at: self.now,
                 });
                 false
             }
@@ -142,10 +156,10 @@ impl Sim {
     }
 
     /// Who runs, serves and is connected.
-    pub(crate) fn refresh_running(&mut self) {
+    pub fn refresh_running(&mut self) {
         let version = self.record.version;
         self.etcd.max_learners = version.map_or(1, operator::plan::facts::Version::max_learners);
-        self.etcd.running = self
+        let running = self
             .members
             .iter()
             .filter_map(|member| {
@@ -154,9 +168,17 @@ impl Sim {
                 (pod.process == SimProcess::Running && !pod.deleting).then_some(id)
             })
             .collect();
+        let before = self.etcd.young.len();
+        self.etcd.set_running(running);
+        if self.etcd.young.len() > before {
+            self.connected_at = self.now;
+        }
+        if self.now.duration_since(self.connected_at) >= CONNECTED {
+            self.etcd.grow_old();
+        }
     }
 
-    fn apply(&mut self, step: &Step, lost: bool) -> Result<bool, String> {
+    fn apply(&mut self, step: &Step, lost: bool) -> Result<bool, No> {
         match step {
             Step::Latch {
                 token,
@@ -182,6 +204,7 @@ impl Sim {
                 // Nothing of the last incarnation was ever recorded as formed.
                 self.etcd.cluster_id = None;
                 self.etcd.list.clear();
+                self.etcd.leader = None;
             }
             Step::RecordSeed { seed } => {
                 assert!(self.record.seed.is_none(), "a second seed\n{}", self.story());
@@ -291,28 +314,23 @@ impl Sim {
                 }
                 return Ok(taken);
             }
-            Step::AddLearner { peer_url, .. } => self.etcd.add_learner(peer_url)?,
+            Step::AddLearner { peer_url, .. } => drop(self.etcd.add_learner(peer_url)?),
             Step::Promote { id, .. } => {
-                let behind = self
+                let applied = self
                     .members
                     .iter()
                     .filter_map(|member| member.disk.as_ref())
                     .find(|disk| disk.identity.is_some_and(|(own, _)| own == *id))
-                    .map_or(u64::MAX, |disk| self.etcd.index.saturating_sub(disk.applied));
+                    .map_or(0, |disk| disk.applied);
+                let behind = self.etcd.index.saturating_sub(applied);
                 assert!(
                     behind <= 500.max(self.etcd.index / 1000),
                     "invariant 3: promoted {behind} behind"
                 );
-                self.etcd.promote(*id)?;
+                self.etcd.promote(*id, applied)?;
             }
             Step::Remove { id, .. } => self.etcd.remove(*id)?,
-            Step::MoveLeader { .. } => {
-                // The model's leader is the first running voter of the list: put the old one last.
-                if !self.etcd.list.is_empty() {
-                    let first = self.etcd.list.remove(0);
-                    self.etcd.list.push(first);
-                }
-            }
+            Step::MoveLeader { id, .. } => self.etcd.move_leader(*id)?,
         }
         Ok(true)
     }

@@ -10,7 +10,7 @@ use operator::plan::{
 use super::world::Sim;
 
 #[derive(Default)]
-pub(crate) struct Checks {
+pub struct Checks {
     seeds: BTreeMap<u64, (String, String)>,
     bindings: BTreeMap<Id, String>,
     starts: BTreeMap<Id, String>,
@@ -18,7 +18,7 @@ pub(crate) struct Checks {
 
 impl Checks {
     /// Invariant 4: `new` at most once an incarnation, for one member and one directory.
-    pub(crate) fn seeded(&mut self, incarnation: u64, member: &str, nonce: &str, formed: bool) {
+    pub fn seeded(&mut self, incarnation: u64, member: &str, nonce: &str, formed: bool) {
         assert!(!formed, "invariant 4: a seed beside a formed cluster");
         let seed = (member.to_owned(), nonce.to_owned());
         let first = self.seeds.entry(incarnation).or_insert_with(|| seed.clone());
@@ -26,13 +26,13 @@ impl Checks {
     }
 
     /// Invariant 5: an ID is bound to one directory for ever.
-    pub(crate) fn bound(&mut self, id: Id, nonce: &str) {
+    pub fn bound(&mut self, id: Id, nonce: &str) {
         let first = self.bindings.entry(id).or_insert_with(|| nonce.to_owned());
         assert_eq!(first, nonce, "invariant 5: {id} is bound to a second directory");
     }
 
     /// Invariant 5: and starts on no other.
-    pub(crate) fn started(&mut self, id: Id, nonce: &str) {
+    pub fn started(&mut self, id: Id, nonce: &str) {
         let first = self.starts.entry(id).or_insert_with(|| nonce.to_owned());
         assert_eq!(first, nonce, "invariant 5: {id} started on a second directory");
         assert_eq!(
@@ -45,7 +45,7 @@ impl Checks {
 
 impl Sim {
     /// Invariant 7: unknown is not absent. What cannot be taken back rests on nothing that was not heard.
-    pub(crate) fn check_plan(&self, facts: &Facts, plan: &Plan) {
+    pub fn check_plan(&self, facts: &Facts, plan: &Plan) {
         let formed = self.record.cluster_id.is_some();
         if !formed || self.ending {
             return;
@@ -84,7 +84,7 @@ impl Sim {
     }
 
     /// Invariants 2 and 6, by the truth of the model: etcd's own refusal must not be what saves the quorum.
-    pub(crate) fn check_step(&self, step: &Step) {
+    pub fn check_step(&self, step: &Step) {
         let (voters, running) = (self.etcd.voters(), self.etcd.healthy());
         let of = |id: &Id| self.etcd.list.iter().find(|entry| entry.id == *id);
         let runs = |id: &Id| usize::from(self.etcd.running.contains(id));
@@ -119,7 +119,7 @@ impl Sim {
         }
     }
 
-    pub(crate) fn check(&mut self) {
+    pub fn check(&mut self) {
         self.refresh_running();
         let learners = self.etcd.list.iter().filter(|entry| entry.learner).count();
         assert!(

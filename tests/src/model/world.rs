@@ -16,7 +16,7 @@ use super::{check::Checks, etcd::Etcd};
 
 /// Where the operator fails in a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Faults {
+pub struct Faults {
     /// The operator is killed when it is about to do its n-th step (from 0).
     pub crash_before: Option<usize>,
     /// The n-th step is done, its answer is lost, and the operator is killed.
@@ -27,7 +27,7 @@ pub(crate) struct Faults {
     pub apply_later: Option<(usize, u32)>,
 }
 
-pub(crate) struct Sim {
+pub struct Sim {
     pub now: Timestamp,
     pub spec: Spec,
     pub record: ClusterRecord,
@@ -56,6 +56,8 @@ pub(crate) struct Sim {
     /// Learners start and never serve.
     pub never_serves: bool,
     pub unproven_since: Option<Timestamp>,
+    /// When the last of the running members was connected.
+    pub connected_at: Timestamp,
     pub counter: u64,
     /// Calls that change membership or leadership, refused ones too.
     pub consensus_calls: usize,
@@ -66,7 +68,7 @@ pub(crate) struct Sim {
 }
 
 /// One `EtcdMember` and what is under it.
-pub(crate) struct SimMember {
+pub struct SimMember {
     pub name: String,
     pub uid: String,
     pub created: Timestamp,
@@ -84,7 +86,7 @@ pub(crate) struct SimMember {
     pub disk: Option<Disk>,
 }
 
-pub(crate) struct SimPod {
+pub struct SimPod {
     pub uid: String,
     pub created: Timestamp,
     pub age: u32,
@@ -99,7 +101,7 @@ pub(crate) struct SimPod {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SimProcess {
+pub enum SimProcess {
     Absent,
     Held,
     Starting(u32),
@@ -107,7 +109,7 @@ pub(crate) enum SimProcess {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Disk {
+pub struct Disk {
     pub nonce: String,
     /// The ID that etcd started with on it, in which cluster.
     pub identity: Option<(Id, Id)>,
@@ -123,7 +125,7 @@ pub(crate) fn version(text: &str) -> Version {
 }
 
 impl Sim {
-    pub(crate) fn new(replicas: u32, etcd_version: &str, medium: Medium) -> Self {
+    pub fn new(replicas: u32, etcd_version: &str, medium: Medium) -> Self {
         Self {
             now: Timestamp::from_second(1_800_000_000).unwrap(),
             spec: Spec {
@@ -158,6 +160,7 @@ impl Sim {
             missing_verbs: Vec::new(),
             never_serves: false,
             unproven_since: None,
+            connected_at: Timestamp::UNIX_EPOCH,
             counter: 0,
             consensus_calls: 0,
             unschedulable: false,
@@ -165,12 +168,12 @@ impl Sim {
         }
     }
 
-    pub(crate) fn fresh_name(&mut self, prefix: &str) -> String {
+    pub fn fresh_name(&mut self, prefix: &str) -> String {
         self.counter += 1;
         format!("{prefix}{:03}", self.counter)
     }
 
-    pub(crate) fn member(&mut self, name: &str) -> &mut SimMember {
+    pub fn member(&mut self, name: &str) -> &mut SimMember {
         self.members
             .iter_mut()
             .find(|member| member.name == name)
@@ -178,13 +181,13 @@ impl Sim {
     }
 
     /// A person edits `spec.replicas`.
-    pub(crate) fn scale(&mut self, replicas: u32) {
+    pub fn scale(&mut self, replicas: u32) {
         self.spec.replicas = replicas;
         self.spec.is_observed = false;
     }
 
     /// One pass of the operator, then a moment passes. False: the pass had nothing to do.
-    pub(crate) fn turn(&mut self) -> bool {
+    pub fn turn(&mut self) -> bool {
         let facts = self.facts();
         let plan = plan::plan(&facts);
         let count = plan.steps().filter(|step| step.is_consensus()).count();
@@ -235,11 +238,11 @@ impl Sim {
     }
 
     /// Runs until the planner has nothing to do, several times in a row, and the target is reached.
-    pub(crate) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         self.settle_within(600);
     }
 
-    pub(crate) fn settle_within(&mut self, turns: usize) {
+    pub fn settle_within(&mut self, turns: usize) {
         let mut quiet = 0;
         for _ in 0..turns {
             let acted = self.turn();
@@ -252,13 +255,13 @@ impl Sim {
     }
 
     /// Runs so many turns, whatever comes of it.
-    pub(crate) fn run(&mut self, turns: usize) {
+    pub fn run(&mut self, turns: usize) {
         for _ in 0..turns {
             self.turn();
         }
     }
 
-    pub(crate) fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         let target = self.spec.replicas as usize;
         if self.ending {
             return self.members.is_empty();
@@ -278,7 +281,7 @@ impl Sim {
             })
     }
 
-    pub(crate) fn voters(&self) -> usize {
+    pub fn voters(&self) -> usize {
         self.etcd.list.iter().filter(|member| !member.learner).count()
     }
 
@@ -364,7 +367,7 @@ impl Sim {
     }
 
     /// Takes an order, as an agent does: `new` and `existing` only for the directory it is meant for.
-    pub(crate) fn order(&mut self, name: &str, number: u64, nonce: &str, order: &Order) -> bool {
+    pub fn order(&mut self, name: &str, number: u64, nonce: &str, order: &Order) -> bool {
         let now_formed = self.etcd.formed();
         let index = self.members.iter().position(|member| member.name == name).unwrap();
         let peer_url = self.members[index].peer_url();
@@ -435,7 +438,7 @@ impl Sim {
 
     // Faults of the world.
 
-    pub(crate) fn kill_pod(&mut self, name: &str) {
+    pub fn kill_pod(&mut self, name: &str) {
         let medium = self.spec.medium;
         let member = self.member(name);
         member.pod = None;
@@ -446,7 +449,7 @@ impl Sim {
     }
 
     /// The volume is emptied under a member that then starts again.
-    pub(crate) fn lose_disk(&mut self, name: &str) {
+    pub fn lose_disk(&mut self, name: &str) {
         let nonce = self.fresh_name("nonce");
         let member = self.member(name);
         member.disk = Some(Disk {
@@ -463,20 +466,20 @@ impl Sim {
     }
 
     /// A fault shows: who runs is looked at again.
-    pub(crate) fn refresh(&mut self) {
+    pub fn refresh(&mut self) {
         self.refresh_running();
     }
 
-    pub(crate) fn names(&self) -> Vec<String> {
+    pub fn names(&self) -> Vec<String> {
         self.members.iter().map(|member| member.name.clone()).collect()
     }
 
-    pub(crate) fn story(&self) -> String {
+    pub fn story(&self) -> String {
         let skip = self.log.len().saturating_sub(120);
         self.log[skip..].join("\n")
     }
 
-    pub(crate) fn describe(&self) -> String {
+    pub fn describe(&self) -> String {
         let members: Vec<String> = self
             .members
             .iter()
@@ -499,7 +502,7 @@ impl Sim {
         )
     }
 
-    pub(crate) fn plan_now(&self) -> Plan {
+    pub fn plan_now(&self) -> Plan {
         plan::plan(&self.facts())
     }
 }
@@ -509,7 +512,8 @@ fn id_of(disk: &Disk) -> Id {
 }
 
 impl SimMember {
-    pub(crate) fn peer_url(&self) -> String {
+    #[must_use]
+    pub fn peer_url(&self) -> String {
         format!("http://{}.c.ns.svc:2380", self.name)
     }
 }

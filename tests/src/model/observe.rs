@@ -7,11 +7,10 @@ use operator::plan::{
     report::{Directory, DirectoryState, Etcd, Identity, Process, ProcessState, Report},
 };
 
-use super::etcd::Entry;
 use super::world::{Sim, SimMember, SimProcess};
 
 impl Sim {
-    pub(crate) fn facts(&self) -> Facts {
+    pub fn facts(&self) -> Facts {
         Facts {
             now: self.now,
             cluster: Cluster {
@@ -68,12 +67,9 @@ impl Sim {
         }
     }
 
-    /// The model's leader is the first running voter of the list.
     fn leader(&self) -> Option<Leader> {
-        let runs = |entry: &&Entry| !entry.learner && self.etcd.running.contains(&entry.id);
-        let entry = self.etcd.list.iter().find(runs).filter(|_| self.etcd.has_quorum())?;
         Some(Leader {
-            id: entry.id,
+            id: self.etcd.leader?,
             commit: self.etcd.index,
             at: self.now,
         })

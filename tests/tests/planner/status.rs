@@ -1,9 +1,5 @@
 //! What the status says, in the situations that people are woken up by.
 
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests")]
-
-mod simulator;
-
 use crds::{
     conditions::{self, ConditionType},
     etcdcluster::EtcdClusterStatus,
@@ -15,7 +11,7 @@ use operator::plan::{
     status,
     view::View,
 };
-use simulator::Sim;
+use tests::model::{Sim, SimProcess};
 
 fn status_of(sim: &Sim, old: &EtcdClusterStatus) -> EtcdClusterStatus {
     let facts = sim.facts();
@@ -238,7 +234,7 @@ fn a_healthy_cluster_without_agents_is_healthy_by_its_pods_readiness() {
     assert_eq!((status.ready_members, status.quorum.as_ref().unwrap().healthy), (3, 3));
     // One that is not ready is named.
     let names = sim.names();
-    sim.member(&names[1]).pod.as_mut().unwrap().process = simulator::SimProcess::Held;
+    sim.member(&names[1]).pod.as_mut().unwrap().process = SimProcess::Held;
     sim.refresh();
     let worse = status_of(&sim, &status);
     says(&worse, ConditionType::Degraded, "True", "MembersUnhealthy");
