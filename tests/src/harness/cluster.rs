@@ -22,7 +22,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{AgentHttp, Etcd, Listed, Process, World, Writer, condition::lines, says, until};
+use super::{AgentHttp, Etcd, Listed, Process, World, Writer, condition::lines, history::Clients, says, until};
 use crate::kube::Place;
 
 /// Time that a cluster may take to form or to change on a busy machine. What it should take is measured elsewhere.
@@ -243,6 +243,12 @@ impl<'a> Cluster<'a> {
     /// Starts a client that writes through the client Service.
     pub async fn writer(&self) -> Result<Writer> {
         Ok(Writer::start(self.world.stage.clone(), self.client_service().await?))
+    }
+
+    /// Starts so many clients that read and write through the client Service and note everything.
+    pub async fn clients(&self, count: usize, seed: u64) -> Result<Clients> {
+        let service = self.client_service().await?;
+        Ok(Clients::start(&self.world.stage, Place::Node(1), service, count, seed))
     }
 
     /// Names of the Pods that the client Service leads to.

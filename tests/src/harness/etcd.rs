@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context, Result, ensure};
-use etcd_client::{Client, ConnectOptions, GetOptions, StatusResponse};
+use etcd_client::{Client, Compare, CompareOp, ConnectOptions, GetOptions, StatusResponse, Txn, TxnOp};
 
 use crate::kube::{Forward, LocalKube, Place};
 
@@ -62,6 +62,19 @@ impl Etcd {
             .first()
             .map(|pair| Ok(pair.value_str()?.to_owned()))
             .transpose()
+    }
+
+    /// Writes a key if it has that value (`None`: if there is no such key), and says whether it had.
+    pub async fn compare_and_swap(&mut self, key: &str, expected: Option<&str>, value: &str) -> Result<bool> {
+        let compare = match expected {
+            Some(expected) => Compare::value(key, CompareOp::Equal, expected),
+            None => Compare::create_revision(key, CompareOp::Equal, 0),
+        };
+        let txn = Txn::new().when([compare]).and_then([TxnOp::put(key, value, None)]);
+        let answer = self.client.txn(txn).await;
+        Ok(answer
+            .with_context(|| format!("compare and swap of {key}"))?
+            .succeeded())
     }
 
     /// Every key under a prefix, linearizably.

@@ -17,6 +17,7 @@ mod cluster;
 mod condition;
 mod digest;
 mod etcd;
+pub mod history;
 mod link;
 mod operator;
 mod packets;

@@ -95,9 +95,20 @@ impl Component {
         Self::plain(&format!("etcd-{version}"), programs)
     }
 
-    fn all() -> Vec<Self> {
+    fn linearize() -> Self {
+        Self::plain("linearize", vec![("linearize", ".")])
+    }
+
+    /// What the local Kubernetes is made of.
+    fn of_kubernetes() -> Vec<Self> {
         let mut all: Vec<Self> = ETCD.iter().map(|version| Self::etcd(version)).collect();
         all.extend([Self::pause(), Self::coredns(), Self::kubernetes()]);
+        all
+    }
+
+    fn all() -> Vec<Self> {
+        let mut all = Self::of_kubernetes();
+        all.push(Self::linearize());
         all
     }
 
@@ -216,6 +227,11 @@ impl Binaries {
         Ok(Component::pause().build(&Progress::stderr())?.join("pause"))
     }
 
+    /// The checker of clients' histories.
+    pub fn linearize() -> Result<PathBuf> {
+        Ok(Component::linearize().build(&Progress::stderr())?.join("linearize"))
+    }
+
     /// The etcd server of one of the versions in [`ETCD`].
     pub fn etcd(version: &str) -> Result<PathBuf> {
         Self::of_etcd(version, "etcd")
@@ -239,10 +255,10 @@ impl Binaries {
     }
 }
 
-/// A name for what the built images depend on: every component's key.
+/// A name for what the built images depend on: the key of every component in them.
 pub(super) fn key_of_all() -> Result<String> {
     let mut key = Sha256::new();
-    for component in Component::all() {
+    for component in Component::of_kubernetes() {
         key.update(component.folder()?.as_os_str().as_encoded_bytes());
     }
     Ok(hex(&key.finalize()))

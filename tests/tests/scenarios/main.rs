@@ -1,5 +1,5 @@
 //! Scenarios on a real Kubernetes: what users of etcd operators have met, and what must follow. A test's name starts with the
-//! id of its scenario. Those of `operator_down` and `nodes` run alone (`.config/nextest.toml`).
+//! id of its scenario. Those of `operator_down`, `linearizable` and `nodes`, among others, run alone (`.config/nextest.toml`).
 
 #![allow(
     clippy::large_futures,
@@ -10,6 +10,7 @@ mod agents;
 mod api;
 mod deletion;
 mod formation;
+mod linearizable;
 mod loss;
 mod membership;
 mod nodes;
