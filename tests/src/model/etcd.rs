@@ -1,4 +1,6 @@
-//! etcd's membership as one truth, and what it refuses.
+//! etcd's membership as one truth, and what it refuses: the rules of `server.go` (`mayAddMember`, `mayRemoveMember`,
+//! `isLearnerReady`) and of `membership/cluster.go` (`ValidateConfigurationChange`), which etcd 3.5, 3.6 and 3.7 share.
+//! `tests/tests/conformance` holds it against real ones.
 //!
 //! Time is not in it: that members have been connected for long enough is said by [`Etcd::grow_old`]. Every method is
 //! deterministic, and the whole of it can be compared and hashed, so that a search can tell states apart.
@@ -28,6 +30,35 @@ pub enum No {
     NoAnswer,
 }
 
+/// A change of membership that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// `MemberAddAsLearner` with that peer URL.
+    AddLearner(String),
+    /// `MemberAdd` with that peer URL.
+    AddVoter(String),
+    /// `MemberPromote`.
+    Promote {
+        /// Whom.
+        id: Id,
+        /// The index that it had reached when the leader last heard of it.
+        reached: u64,
+    },
+    /// `MemberRemove`.
+    Remove(Id),
+    /// `MemberUpdate` to that peer URL.
+    Update(Id, String),
+}
+
+/// The network is cut in two.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Cut {
+    /// Members on one side.
+    far: Vec<Id>,
+    /// The list as it was then: the side without a quorum knows no newer one.
+    list: Vec<Entry>,
+}
+
 /// A cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Etcd {
@@ -39,16 +70,19 @@ pub struct Etcd {
     pub index: u64,
     /// How many IDs were given.
     pub next_id: u64,
-    /// `max-learners` of the leader.
+    /// `max-learners` of every member.
     pub max_learners: usize,
     /// Every change of membership is refused so.
     pub refuses: Option<Refusal>,
-    /// IDs that run, serve and are connected now.
+    /// IDs that run and serve now.
     pub running: Vec<Id>,
-    /// Those of them which have not been for 5 s yet.
-    pub young: Vec<Id>,
+    /// Pairs of them that have not been connected for 5 s yet, each with the lower ID first.
+    pub young: Vec<(Id, Id)>,
     /// Who leads.
     pub leader: Option<Id>,
+    /// Whom the leader has heard since it leads: only of these it knows how far they have got.
+    heard: Vec<Id>,
+    cut: Option<Cut>,
 }
 
 impl Etcd {
@@ -61,16 +95,17 @@ impl Etcd {
     /// Members that vote.
     #[must_use]
     pub fn voters(&self) -> usize {
-        self.list.iter().filter(|entry| !entry.learner).count()
+        voters(&self.list).count()
     }
 
-    /// Voters that run and are connected.
+    /// Voters that run and are connected with each other.
     #[must_use]
     pub fn healthy(&self) -> usize {
-        self.list
-            .iter()
-            .filter(|entry| !entry.learner && self.running.contains(&entry.id))
-            .count()
+        let on = |far: bool| {
+            let here = |entry: &&Entry| self.runs(entry.id) && self.is_far(entry.id) == far;
+            voters(&self.list).filter(here).count()
+        };
+        on(false).max(on(true))
     }
 
     /// Changes can be made.
@@ -85,12 +120,43 @@ impl Etcd {
         self.list.iter().find(|entry| entry.id == id)
     }
 
-    /// Who runs and is connected has changed: leadership stays where it is as long as it can.
+    fn runs(&self, id: Id) -> bool {
+        self.running.contains(&id)
+    }
+
+    fn is_far(&self, id: Id) -> bool {
+        self.cut.as_ref().is_some_and(|cut| cut.far.contains(&id))
+    }
+
+    /// Both run, and nothing is between them.
+    #[must_use]
+    pub fn connected(&self, one: Id, other: Id) -> bool {
+        self.runs(one) && self.runs(other) && self.is_far(one) == self.is_far(other)
+    }
+
+    /// It reaches the leader.
+    #[must_use]
+    pub fn follows(&self, id: Id) -> bool {
+        self.leader.is_some_and(|leader| self.connected(id, leader))
+    }
+
+    /// Who runs has changed: leadership stays where it is as long as it can.
     pub fn set_running(&mut self, running: Vec<Id>) {
-        let new = |id: &Id| !self.running.contains(id) || self.young.contains(id);
-        self.young = running.iter().copied().filter(new).collect();
-        self.running = running;
-        self.elect();
+        if self.running == running {
+            return self.elect();
+        }
+        self.connect(|etcd| etcd.running = running);
+    }
+
+    /// Those are cut off from all others.
+    pub fn cut(&mut self, far: Vec<Id>) {
+        let list = self.list.clone();
+        self.connect(|etcd| etcd.cut = Some(Cut { far, list }));
+    }
+
+    /// Everyone reaches everyone again.
+    pub fn heal(&mut self) {
+        self.connect(|etcd| etcd.cut = None);
     }
 
     /// Those who run have been connected for longer than 5 s.
@@ -98,15 +164,66 @@ impl Etcd {
         self.young.clear();
     }
 
+    fn connect(&mut self, change: impl FnOnce(&mut Self)) {
+        let before = self.pairs();
+        change(self);
+        let young = std::mem::take(&mut self.young);
+        let mut now = self.pairs();
+        now.retain(|pair| !before.contains(pair) || young.contains(pair));
+        self.young = now;
+        self.elect();
+    }
+
+    fn pairs(&self) -> Vec<(Id, Id)> {
+        let mut pairs = Vec::new();
+        for one in &self.running {
+            for other in &self.running {
+                if one < other && self.connected(*one, *other) {
+                    pairs.push((*one, *other));
+                }
+            }
+        }
+        pairs
+    }
+
+    /// May that member lead now?
+    #[must_use]
+    pub fn may_lead(&self, id: Id) -> bool {
+        let here = |entry: &&Entry| self.connected(entry.id, id);
+        self.entry(id).is_some_and(|entry| !entry.learner)
+            && voters(&self.list).filter(here).count() > self.voters() / 2
+    }
+
+    /// It leads: an election that nobody asked for.
+    pub fn lead(&mut self, id: Id) {
+        if self.leader != Some(id) {
+            self.leader = Some(id);
+            self.heard.clear();
+        }
+        let reached: Vec<Id> = self
+            .running
+            .iter()
+            .copied()
+            .filter(|one| self.connected(*one, id))
+            .collect();
+        let news = reached
+            .into_iter()
+            .filter(|one| !self.heard.contains(one))
+            .collect::<Vec<_>>();
+        self.heard.extend(news);
+        self.heard.sort_unstable();
+    }
+
     fn elect(&mut self) {
-        let votes = |id: Id| self.running.contains(&id) && self.entry(id).is_some_and(|entry| !entry.learner);
-        self.leader = if self.has_quorum() {
-            self.leader
-                .filter(|id| votes(*id))
-                .or_else(|| self.list.iter().map(|entry| entry.id).find(|id| votes(*id)))
-        } else {
-            None
-        };
+        let stays = self.leader.filter(|id| self.may_lead(*id));
+        let ids = self.list.iter().map(|entry| entry.id);
+        match stays.or_else(|| ids.into_iter().find(|id| self.may_lead(*id))) {
+            Some(leader) => self.lead(leader),
+            None => {
+                self.leader = None;
+                self.heard.clear();
+            }
+        }
     }
 
     /// A member announces itself; the first one makes the cluster.
@@ -126,88 +243,207 @@ impl Etcd {
         }
     }
 
-    /// `MemberAddAsLearner`.
+    /// `MemberAddAsLearner`, asked of the leader.
     pub fn add_learner(&mut self, peer_url: &str) -> Result<Id, No> {
-        self.writable()?;
-        if self.list.iter().filter(|entry| entry.learner).count() >= self.max_learners {
-            return Err(No::Refused(Refusal::TooManyLearners));
-        }
-        if self.list.iter().any(|entry| entry.peer_url == peer_url) {
-            return Err(No::Refused(Refusal::PeerUrlExists));
-        }
-        let connected =
-            |entry: &&Entry| !entry.learner && self.running.contains(&entry.id) && !self.young.contains(&entry.id);
-        let needed = self.voters().div_ceil(2) + usize::from(self.voters().is_multiple_of(2));
-        if self.voters() > 1 && self.list.iter().filter(connected).count() < needed {
-            return Err(No::Refused(Refusal::UnhealthyCluster));
-        }
-        self.next_id += 1;
-        let id = Id(0xa000 + self.next_id);
-        self.list.push(Entry {
-            id,
-            name: String::new(),
-            peer_url: peer_url.into(),
-            learner: true,
-        });
-        self.index += 1;
-        Ok(id)
+        self.ask_leader(&Change::AddLearner(peer_url.into()))?;
+        Ok(Id(0xa000 + self.next_id))
     }
 
-    /// `MemberPromote` of a learner that has applied so much.
-    pub fn promote(&mut self, id: Id, applied: u64) -> Result<(), No> {
-        self.writable()?;
-        let running = self.running.contains(&id);
-        let in_sync = applied.saturating_mul(10) >= self.index.saturating_mul(9);
-        let entry = self
-            .list
-            .iter_mut()
-            .find(|entry| entry.id == id)
-            .ok_or(No::Refused(Refusal::MemberNotFound))?;
-        if !entry.learner {
-            return Err(No::Refused(Refusal::NotALearner));
-        }
-        if entry.name.is_empty() || !running || !in_sync {
-            return Err(No::Refused(Refusal::LearnerNotReady));
-        }
-        entry.learner = false;
-        self.index += 1;
-        self.elect();
-        Ok(())
+    /// `MemberPromote` of a learner that has reached that index, asked of the leader.
+    pub fn promote(&mut self, id: Id, reached: u64) -> Result<(), No> {
+        self.ask_leader(&Change::Promote { id, reached })
     }
 
-    /// `MemberRemove`.
+    /// `MemberRemove`, asked of the leader.
     pub fn remove(&mut self, id: Id) -> Result<(), No> {
-        self.writable()?;
-        let entry = self.entry(id).ok_or(No::Refused(Refusal::MemberNotFound))?;
-        if !entry.learner {
-            let left = self.voters() - 1;
-            let healthy = self.healthy() - usize::from(self.running.contains(&id));
-            if left == 0 || healthy <= left / 2 {
-                return Err(No::Refused(Refusal::UnhealthyCluster));
-            }
-        }
-        self.list.retain(|entry| entry.id != id);
-        self.index += 1;
-        self.elect();
-        Ok(())
+        self.ask_leader(&Change::Remove(id))
     }
 
-    /// `MoveLeader`, to a voter that runs.
+    /// `MoveLeader`, asked of the leader.
     pub fn move_leader(&mut self, id: Id) -> Result<(), No> {
-        if !self.has_quorum() {
-            return Err(No::NoAnswer);
+        self.move_leader_at(self.leader.ok_or(No::NoAnswer)?, id)
+    }
+
+    fn ask_leader(&mut self, change: &Change) -> Result<(), No> {
+        self.ask(self.leader.ok_or(No::NoAnswer)?, change)
+    }
+
+    /// `MoveLeader`, asked of a voter.
+    pub fn move_leader_at(&mut self, via: Id, id: Id) -> Result<(), No> {
+        self.asked_a_voter(via)?;
+        if self.leader != Some(via) {
+            return Err(No::Refused(Refusal::NotLeader));
         }
-        if !self.running.contains(&id) || self.entry(id).is_none_or(|entry| entry.learner) {
+        if self.entry(id).is_none_or(|entry| entry.learner) {
             return Err(No::Refused(Refusal::BadTransferee));
         }
-        self.leader = Some(id);
+        if !self.connected(via, id) {
+            return Err(No::NoAnswer);
+        }
+        self.lead(id);
         Ok(())
     }
 
-    fn writable(&self) -> Result<(), No> {
+    /// The member list, read linearizably.
+    pub fn members_at(&self, via: Id) -> Result<&[Entry], No> {
+        self.asked_a_voter(via)?;
+        if self.follows(via) {
+            Ok(&self.list)
+        } else {
+            Err(No::NoAnswer)
+        }
+    }
+
+    /// Asks a member, which runs and serves, for a change.
+    pub fn ask(&mut self, via: Id, change: &Change) -> Result<(), No> {
         if let Some(refusal) = self.refuses {
             return Err(No::Refused(refusal));
         }
-        if self.has_quorum() { Ok(()) } else { Err(No::NoAnswer) }
+        self.asked_a_voter(via)?;
+        self.may(via, change)?;
+        if !self.follows(via) {
+            return Err(No::NoAnswer);
+        }
+        self.apply(change).map_err(No::Refused)?;
+        self.index += 1;
+        self.elect();
+        Ok(())
     }
+
+    /// The list that a member knows.
+    fn view(&self, via: Id) -> &[Entry] {
+        match &self.cut {
+            Some(cut) if !self.follows(via) => &cut.list,
+            Some(_) | None => &self.list,
+        }
+    }
+
+    fn asked_a_voter(&self, via: Id) -> Result<(), No> {
+        let own = self.view(via).iter().find(|entry| entry.id == via);
+        match own {
+            Some(own) if own.learner => Err(No::Refused(Refusal::AskedALearner)),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// What the asked member itself looks at before it proposes anything (`strict-reconfig-check`).
+    fn may(&self, via: Id, change: &Change) -> Result<(), No> {
+        let view = self.view(via);
+        let count = voters(view).count();
+        let started = |but: Option<Id>| voters(view).filter(|e| Some(e.id) != but && !e.name.is_empty()).count();
+        let connected = voters(view)
+            .filter(|entry| self.connected_for_long(via, entry.id))
+            .count();
+        let refuse = |refusal, unless: bool| if unless { Ok(()) } else { Err(No::Refused(refusal)) };
+        match change {
+            Change::AddLearner(_) => refuse(Refusal::UnhealthyCluster, count == 1 || connected >= quorum(count + 1)),
+            Change::AddVoter(_) => {
+                let enough = (count, started(None)) == (1, 1) || started(None) >= quorum(count + 1);
+                refuse(Refusal::NotEnoughStarted, enough)?;
+                refuse(Refusal::UnhealthyCluster, count == 1 || connected >= quorum(count + 1))
+            }
+            Change::Promote { id, reached } => {
+                // Only the leader knows; a follower passes the call on, and passes these two answers back.
+                if !self.follows(via) {
+                    return Err(No::NoAnswer);
+                }
+                refuse(Refusal::MemberNotFound, self.entry(*id).is_some())?;
+                refuse(Refusal::LearnerNotReady, self.is_in_sync(*id, *reached))?;
+                match refuse(Refusal::NotEnoughStarted, started(None) + 1 >= quorum(count + 1)) {
+                    // This one it takes for a failure, and asks on.
+                    Err(_) if self.leader != Some(via) => Err(No::NoAnswer),
+                    answer => answer,
+                }
+            }
+            Change::Remove(id) => {
+                if view.iter().any(|entry| entry.id == *id && entry.learner) {
+                    return Ok(());
+                }
+                let left = voters(view).filter(|entry| entry.id != *id).count();
+                refuse(Refusal::NotEnoughStarted, started(Some(*id)) >= quorum(left))?;
+                if *id != via && !self.connected(via, *id) {
+                    return Ok(());
+                }
+                refuse(Refusal::UnhealthyCluster, connected > 1 + count.saturating_sub(1) / 2)
+            }
+            Change::Update(..) => Ok(()),
+        }
+    }
+
+    fn connected_for_long(&self, via: Id, id: Id) -> bool {
+        let pair = (via.min(id), via.max(id));
+        via == id || self.connected(via, id) && !self.young.contains(&pair)
+    }
+
+    /// At nine tenths of the leader's index, by what the leader knows of it, whether or not it still runs.
+    fn is_in_sync(&self, id: Id, reached: u64) -> bool {
+        let known = if self.leader == Some(id) {
+            self.index
+        } else if self.heard.contains(&id) {
+            reached
+        } else {
+            0
+        };
+        known.saturating_mul(10) >= self.index.saturating_mul(9)
+    }
+
+    /// What every member looks at when it applies the change.
+    fn apply(&mut self, change: &Change) -> Result<(), Refusal> {
+        match change {
+            Change::AddLearner(url) | Change::AddVoter(url) => {
+                let learner = matches!(change, Change::AddLearner(_));
+                self.is_free(url, None)?;
+                let learners = self.list.iter().filter(|entry| entry.learner).count();
+                if learner && learners >= self.max_learners {
+                    return Err(Refusal::TooManyLearners);
+                }
+                self.next_id += 1;
+                self.list.push(Entry {
+                    id: Id(0xa000 + self.next_id),
+                    name: String::new(),
+                    peer_url: url.clone(),
+                    learner,
+                });
+            }
+            Change::Promote { id, .. } => {
+                let entry = self.entry_mut(*id)?;
+                if !entry.learner {
+                    return Err(Refusal::NotALearner);
+                }
+                entry.learner = false;
+            }
+            Change::Remove(id) => {
+                self.entry_mut(*id)?;
+                self.list.retain(|entry| entry.id != *id);
+            }
+            Change::Update(id, url) => {
+                self.entry_mut(*id)?;
+                self.is_free(url, Some(*id))?;
+                self.entry_mut(*id)?.peer_url.clone_from(url);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_free(&self, url: &str, but_of: Option<Id>) -> Result<(), Refusal> {
+        let taken = |entry: &Entry| Some(entry.id) != but_of && entry.peer_url == url;
+        if self.list.iter().any(taken) {
+            Err(Refusal::PeerUrlExists)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn entry_mut(&mut self, id: Id) -> Result<&mut Entry, Refusal> {
+        let entry = self.list.iter_mut().find(|entry| entry.id == id);
+        entry.ok_or(Refusal::MemberNotFound)
+    }
+}
+
+fn voters(list: &[Entry]) -> impl Iterator<Item = &Entry> {
+    list.iter().filter(|entry| !entry.learner)
+}
+
+const fn quorum(members: usize) -> usize {
+    members / 2 + 1
 }
