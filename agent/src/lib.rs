@@ -11,4 +11,3 @@ pub mod install;
 pub mod serve;
 pub mod socket;
 pub mod supervise;
-pub mod wal;

@@ -1,16 +1,15 @@
 //! What the data directory is, as far as it can be told without reading WAL and db. Reads only: the sidecar mounts
 //! the data volume read-only.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::Path;
 
-use rustix::fs::FlockOperation;
+use datadir::{is_locked, wal};
 
 use super::identity::{Identity, Nonce};
 use super::standing::Standing;
 use crate::cli::Paths;
-use crate::wal;
 
 /// Names in the agent's folder.
 pub mod name {
@@ -144,7 +143,7 @@ fn read(paths: &Paths, expected: Expected<'_>, running: Option<bool>) -> Result<
     let has_member = exists(&member)?;
     let in_use = match running {
         Some(running) => running,
-        None => is_locked(&member.join("snap/db"))?,
+        None => is_locked(&member.join("snap/db")).map_err(|error| error.to_string())?,
     };
     let wal = member.join("wal");
     let born = if in_use {
@@ -232,19 +231,6 @@ fn read_file(path: &Path, most: u64) -> Result<Option<String>, String> {
 fn exists(path: &Path) -> Result<bool, String> {
     path.try_exists()
         .map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// Does etcd hold the db? A shared lock is tried for an instant only: etcd asks again each 50 ms when it finds one.
-fn is_locked(db: &Path) -> Result<bool, String> {
-    let file = match File::open(db) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        other => other.map_err(|error| format!("{}: {error}", db.display()))?,
-    };
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
-        Ok(()) => Ok(false),
-        Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
-        Err(error) => Err(format!("{}: {error}", db.display())),
-    }
 }
 
 /// Bytes of all files below. Files that vanish meanwhile (etcd purges) count nothing.

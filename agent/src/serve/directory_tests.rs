@@ -149,11 +149,11 @@ fn in_use_is_what_the_supervisor_says_or_the_lock_when_none_does() {
     volume.put("member/snap/db", "x");
     assert_eq!(inspect(&volume.paths, EXPECTED, Some(true)).state, State::InUse);
     assert_eq!(inspect(&volume.paths, EXPECTED, None).state, State::Intact);
-    let db = File::options()
+    let db = fs::File::options()
         .write(true)
         .open(volume.folder.path().join("member/snap/db"))
         .expect("the db");
-    rustix::fs::flock(&db, FlockOperation::NonBlockingLockExclusive).expect("the lock");
+    rustix::fs::flock(&db, rustix::fs::FlockOperation::NonBlockingLockExclusive).expect("the lock");
     assert_eq!(inspect(&volume.paths, EXPECTED, None).state, State::InUse);
     drop(db);
     assert_eq!(inspect(&volume.paths, EXPECTED, None).state, State::Intact);

@@ -6,9 +6,10 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use datadir::wal;
+
 use super::rules::Ground;
 use crate::cli::Paths;
-use crate::wal;
 
 /// Names in the agent's folder that the supervisor itself knows.
 mod name {

@@ -53,8 +53,8 @@ fn each_fact_is_seen_once_it_is_there() {
 fn d25_a_wal_in_which_nothing_was_saved_is_neither_a_wal_nor_a_start() {
     let (_volume, folder) = folder();
     fs::create_dir_all(folder.wal()).unwrap();
-    // What etcd writes when it creates the file: its IDs, and space for more.
-    let ids = [6, 0, 0, 0, 0, 0, 0, 0x82, 0x08, 0x01, 0x10, 0xbb, 0x81, 0x01, 0, 0];
+    // As etcd writes it when it creates the file: its IDs (none here), and space for more.
+    let ids = [4, 0, 0, 0, 0, 0, 0, 0x84, 0x08, 0x01, 0x10, 0x00, 0, 0, 0, 0];
     let first = folder.wal().join("0000000000000000-0000000000000000.wal");
     fs::write(first, [&ids[..], &[0; 4096]].concat()).unwrap();
     assert!(!folder.note_started().unwrap());

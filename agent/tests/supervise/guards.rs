@@ -70,7 +70,7 @@ async fn d25_a_first_start_is_refused_on_a_wal_in_which_nothing_was_saved() {
     // What etcd writes when it creates the file, and then zeros.
     let created = [
         &[4, 0, 0, 0, 0, 0, 0, 0x84, 0x08, 0x04, 0x10, 0x00, 0, 0, 0, 0][..],
-        &[6, 0, 0, 0, 0, 0, 0, 0x82, 0x08, 0x01, 0x10, 0xbb, 0x81, 0x01, 0, 0],
+        &[4, 0, 0, 0, 0, 0, 0, 0x84, 0x08, 0x01, 0x10, 0x00, 0, 0, 0, 0],
         &[0; 4096],
     ];
     let wal = pod.data().join("member/wal");

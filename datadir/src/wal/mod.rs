@@ -1,0 +1,19 @@
+//! The write-ahead log: which files it has, what they hold, and the one write that a recovery needs.
+
+mod beyond;
+mod birth;
+mod change;
+mod encode;
+mod extend;
+mod log;
+mod record;
+mod segments;
+#[cfg(test)]
+mod testing;
+
+pub use birth::{has_saved, is_born};
+pub use extend::{Extended, extend_commit};
+
+pub(crate) use change::{Change, ChangeKind};
+pub(crate) use log::{Fault, Log, read};
+pub(crate) use segments::hex;
