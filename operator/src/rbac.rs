@@ -85,7 +85,7 @@ const EVERYWHERE: &[Row] = &[
         &["patch"],
     ),
     ("", &["pods"], &["list", "watch", "create", "delete", "patch"]),
-    ("", &["persistentvolumeclaims"], &["list", "watch", "create"]),
+    ("", &["persistentvolumeclaims"], &["list", "watch", "create", "patch"]),
     ("", &["services"], &["list", "watch", "create", "patch"]),
     ("discovery.k8s.io", &["endpointslices"], &["list", "watch"]),
     (

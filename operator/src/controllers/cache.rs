@@ -51,6 +51,10 @@ pub(super) struct ClaimInfo {
     pub owners: Vec<OwnerReference>,
     /// It is being deleted.
     pub deleting: bool,
+    /// Its UID.
+    pub uid: String,
+    /// It was kept when its member's object went.
+    pub retained: bool,
 }
 
 /// Host names and their addresses in one `EndpointSlice`.
@@ -126,6 +130,11 @@ pub(super) fn claim_meta(meta: &ObjectMeta) -> Option<Item<ClaimInfo>> {
     let info = ClaimInfo {
         owners: meta.owner_references.clone().unwrap_or_default(),
         deleting: meta.deletion_timestamp.is_some(),
+        uid: meta.uid.clone()?,
+        retained: meta
+            .labels
+            .as_ref()
+            .is_some_and(|labels| labels.get(crds::labels::RETAINED).is_some_and(|value| value == "true")),
     };
     keep(meta, cluster_of(meta), info)
 }

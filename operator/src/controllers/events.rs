@@ -30,6 +30,10 @@ pub(super) fn of_steps(world: &World, cluster: &EtcdCluster, done: &[Step]) {
             Step::Promote { member, id, .. } => ("MemberPromoted", format!("{member} ({id}) votes")),
             Step::Remove { member, id, .. } => ("MemberRemoved", format!("{member} ({id}) was removed")),
             Step::MoveLeader { member, .. } => ("LeaderMoved", format!("{member} was asked to lead")),
+            Step::RetainClaim { member } => (
+                "ClaimRetained",
+                format!("the volume of {member} is kept: every voter's object was deleted"),
+            ),
             Step::CreatePod { .. }
             | Step::Latch { .. }
             | Step::CreateMembers { .. }

@@ -194,6 +194,7 @@ impl<'w> Executor<'w> {
             }
             Step::DeleteMember { member, uid } => self.delete_member(step, member, uid).await,
             Step::EnsureFinalizer { member, .. } => self.hold_member(step, member).await,
+            Step::RetainClaim { member } => self.retain_claim(step, member).await,
             Step::ReleaseMember { member, .. } => self.release_member(step, member).await,
             Step::EnsureAgentIdentity { member } => self.ensure_identity(step, member).await.map(drop),
             Step::CreateClaim { member } => self.create_claim(step, member).await,
@@ -314,6 +315,7 @@ fn detail(step: &Step) -> String {
         Step::MarkBootstrap { .. }
         | Step::DeleteMember { .. }
         | Step::EnsureFinalizer { .. }
+        | Step::RetainClaim { .. }
         | Step::ReleaseMember { .. }
         | Step::EnsureAgentIdentity { .. }
         | Step::CreateClaim { .. }

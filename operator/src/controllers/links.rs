@@ -15,7 +15,7 @@ use super::{
 use crate::{
     agents::{LinkState, MemberKey, Target},
     plan::{
-        facts::{Link, PodFact},
+        facts::{Id, Link, PodFact},
         report::Report,
     },
 };
@@ -77,6 +77,22 @@ pub(super) fn forget(world: &World, namespace: &str, member: &str) {
 pub(super) async fn status(world: &World, member: &MemberKey) -> Result<(Report, Timestamp), PassError> {
     let received = world.operator.links.status(member, STATUS_DEADLINE).await?;
     Ok((Report::from(&*received.report), received.at))
+}
+
+/// Asks the agent of the leader to hand leadership to the voter with that ID.
+pub(super) async fn move_leader(
+    world: &World,
+    namespace: &str,
+    leader: &str,
+    to: Id,
+    deadline: Duration,
+) -> Result<(), PassError> {
+    let key = MemberKey {
+        namespace: namespace.to_owned(),
+        name: leader.to_owned(),
+    };
+    let to = etcd::MemberId(to.0);
+    Ok(world.operator.links.move_leader(&key, to, deadline).await?)
 }
 
 /// Sends an order; `Ok`: the agent has recorded it.

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use crds::{EtcdCluster, EtcdMember, annotations};
 use etcd::{Access, Admin};
 use futures::{StreamExt, stream::FuturesUnordered};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::core::v1::Service,
     apimachinery::pkg::{
@@ -29,7 +29,7 @@ use crate::{
             Binding, Budget, Claim, Cluster, ClusterRecord, Fact, Facts, Id, Leader, Link, Listed, Member, MemberList,
             MemberRecord, PodFact, Seed, ServiceState, Services, Version,
         },
-        report::DirectoryState,
+        report::{DirectoryState, Report},
         view::serves,
     },
     resources::{self, Ownership},
@@ -40,8 +40,12 @@ use crate::{
 const SOMEBODY: &str = "somebody else";
 /// Longest wait for the leader's index.
 const LEADER_DEADLINE: Duration = Duration::from_secs(1);
-/// Longest wait for etcd's member list.
+/// Longest wait for etcd's member list, by each voter that is asked.
 const LIST_DEADLINE: Duration = Duration::from_millis(1500);
+/// A voter that has not answered for so long is no longer the only one that is asked.
+const ASK_ANOTHER: Duration = Duration::from_millis(300);
+/// Objects deleted within this time were deleted together. (The API server rounds the time of a deletion down to seconds.)
+const TOGETHER: SignedDuration = SignedDuration::from_secs(2);
 
 /// The objects that a pass works on, as they were when it began.
 #[derive(Clone, Debug)]
@@ -98,9 +102,18 @@ pub(super) fn local(world: &World, key: &ClusterKey, objects: &Objects, memory: 
         refusal: memory.refusal.clone(),
         unanswered: memory.unanswered.clone(),
         leader: None,
+        retained: retained(&world.cache, key),
         missing_verbs: world.operator.rbac.missing().iter().map(ToString::to_string).collect(),
         failed: memory.failing.words(),
     }
+}
+
+fn retained(cache: &Cache, key: &ClusterKey) -> Vec<String> {
+    let claims = cache.claims.of(key).into_iter();
+    claims
+        .filter(|claim| claim.value.retained)
+        .map(|claim| claim.name)
+        .collect()
 }
 
 fn cluster_facts(cluster: &EtcdCluster) -> Cluster {
@@ -178,6 +191,11 @@ fn member_facts(
         uid: item.uid.clone(),
         created: member.creation_timestamp().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
         deleting: member.metadata.deletion_timestamp.is_some(),
+        deleted_just_now: member
+            .metadata
+            .deletion_timestamp
+            .as_ref()
+            .is_some_and(|deleted| now.duration_since(deleted.0) < TOGETHER),
         finalizer: member
             .finalizers()
             .iter()
@@ -414,7 +432,8 @@ async fn ask_again(world: &World, facts: &mut Facts, which: impl Fn(&Member) -> 
     facts.now = world.now();
 }
 
-/// From a voter that knows a leader; when no link says anything at all, from any that answers.
+/// From a voter that knows a leader, the leader first; when no link says anything at all, from any that answers. One that
+/// belongs to another cluster has nothing to say here (M15).
 async fn member_list(facts: &Facts) -> Fact<MemberList> {
     let reachable: Vec<&Member> = facts
         .members
@@ -424,12 +443,7 @@ async fn member_list(facts: &Facts) -> Fact<MemberList> {
     let mut asked: Vec<&Member> = reachable
         .iter()
         .copied()
-        .filter(|member| {
-            member
-                .link
-                .live()
-                .is_some_and(|report| serves(report) && report.etcd.as_ref().is_some_and(|etcd| !etcd.learner))
-        })
+        .filter(|member| member.link.live().is_some_and(|report| can_tell(facts, report)))
         .collect();
     asked.sort_by_key(|member| {
         let leads = member
@@ -439,7 +453,6 @@ async fn member_list(facts: &Facts) -> Fact<MemberList> {
             .is_some_and(|etcd| etcd.leader == Some(etcd.member_id));
         !leads
     });
-    asked.truncate(1);
     if asked.is_empty() {
         let heard = reachable.iter().any(|member| member.link.live().is_some());
         asked = reachable
@@ -455,24 +468,49 @@ async fn member_list(facts: &Facts) -> Fact<MemberList> {
             return Fact::Unknown { why: why.into() };
         }
     }
-    let mut answers: FuturesUnordered<_> = asked
-        .iter()
-        .filter_map(|member| client_url(member))
-        .map(|url| async move { read_list(&url).await })
-        .collect();
+    let urls: Vec<String> = asked.into_iter().filter_map(client_url).collect();
+    first_list(facts, &urls).await
+}
+
+/// It serves, knows a leader, votes, and is of this cluster.
+fn can_tell(facts: &Facts, report: &Report) -> bool {
+    let ours = |id: Id| id.0 == 0 || !facts.cluster.cluster_differs(Some(id));
+    serves(report)
+        && report
+            .etcd
+            .as_ref()
+            .is_some_and(|etcd| !etcd.learner && ours(etcd.cluster_id))
+}
+
+/// The first answer. Each is asked a moment after the one before it, or at once when that one has failed: a port that is
+/// filtered on one member hides nothing that the others tell.
+async fn first_list(facts: &Facts, urls: &[String]) -> Fact<MemberList> {
+    let mut left = urls.iter();
+    let mut answers = FuturesUnordered::new();
     let mut why = String::from("no voter has an address");
-    while let Some(answer) = answers.next().await {
-        match answer {
-            Ok(list) => {
-                return Fact::Known {
-                    value: list,
-                    at: facts.now,
-                };
+    loop {
+        if answers.is_empty() {
+            let Some(url) = left.next() else {
+                return Fact::Unknown { why };
+            };
+            answers.push(read_list(url));
+        }
+        let answer = tokio::select! {
+            answer = answers.next() => answer,
+            () = tokio::time::sleep(ASK_ANOTHER), if left.len() > 0 => {
+                answers.extend(left.next().map(|url| read_list(url)));
+                continue;
             }
-            Err(error) => why = error.to_string(),
+        };
+        match answer {
+            Some(Ok(list)) if facts.cluster.cluster_differs(list.cluster_id) => {
+                why = "a member answers for another cluster".into();
+            }
+            Some(Ok(value)) => return Fact::Known { value, at: facts.now },
+            Some(Err(error)) => why = error.to_string(),
+            None => {}
         }
     }
-    Fact::Unknown { why }
 }
 
 /// The client port of a member by its Pod's address: no name has to be resolved for it.

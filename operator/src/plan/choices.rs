@@ -1,6 +1,9 @@
 //! Which member goes first (operator.md, "Choices").
 
-use super::view::{MemberView, Standing, View};
+use super::{
+    facts::Id,
+    view::{MemberView, Standing, View},
+};
 
 /// The member to let go: unlisted before listed, unhealthy before healthy, learner before voter, follower before
 /// leader, then the youngest, then by name.
@@ -23,4 +26,15 @@ pub(super) fn victim<'v, 'a>(view: &'v View<'a>) -> Option<&'v MemberView<'a>> {
                 member.fact.name.as_str(),
             )
         })
+}
+
+/// Who is to lead when `leader` must not any more: a healthy voter, one that stays before one that goes, and of those the
+/// oldest, which is the last to be let go.
+#[must_use]
+pub(super) fn heir<'a>(view: &View<'a>, leader: &str) -> Option<(&'a str, Id)> {
+    view.members
+        .iter()
+        .filter(|member| member.fact.name != leader && member.is_voter() && member.healthy())
+        .min_by_key(|member| (member.fact.deleting, member.fact.created, member.fact.name.as_str()))
+        .and_then(|member| Some((member.fact.name.as_str(), member.listed_id()?)))
 }

@@ -1,6 +1,7 @@
 //! Members on their way out.
 
 use super::{
+    facts::{Claim, Medium},
     step::{Plan, Step, WaitReason},
     unanswered,
     view::View,
@@ -47,5 +48,58 @@ pub(super) fn release_forgotten(view: &View, plan: &mut Plan) {
                 uid: member.fact.uid.clone(),
             });
         }
+    }
+}
+
+/// Every voter's object was deleted by hand, past the guard. Only the end of the cluster or of its namespace lets disks
+/// go: each claim is kept before its member is released, and nothing is made in their place (M12). True: it is so, and
+/// nothing else is to be done.
+pub(super) fn retain_all(view: &View, plan: &mut Plan) -> bool {
+    if view.facts.cluster.record.cluster_id.is_none() {
+        return false;
+    }
+    let mut voters = view.members.iter().filter(|member| member.is_voter()).peekable();
+    if voters.peek().is_none() {
+        if view.facts.list.known().is_none() && view.all_lost() {
+            plan.wait(WaitReason::MembersLost, None, lost(view));
+        }
+        return false;
+    }
+    if voters.any(|member| !member.fact.deleting) {
+        return false;
+    }
+    for member in view
+        .members
+        .iter()
+        .filter(|member| member.fact.deleting && member.fact.finalizer)
+    {
+        let name = &member.fact.name;
+        let mut steps = Vec::new();
+        if view.facts.cluster.spec.medium == Medium::Disk && member.fact.claim == Claim::Ours {
+            steps.push(Step::RetainClaim { member: name.clone() });
+        }
+        steps.push(Step::ReleaseMember {
+            member: name.clone(),
+            uid: member.fact.uid.clone(),
+        });
+        plan.chain(steps);
+    }
+    plan.wait(WaitReason::MembersLost, None, lost(view));
+    true
+}
+
+/// For a person: what is left, and what can be done.
+#[must_use]
+pub(super) fn lost(view: &View) -> String {
+    let kept = &view.facts.retained;
+    if kept.is_empty() {
+        "no voter has its data any more; nothing is rebuilt silently: recover from a snapshot with an EtcdRecovery"
+            .into()
+    } else {
+        format!(
+            "the objects of all voters are gone; nothing is rebuilt silently: recover with an EtcdRecovery from a volume \
+             that was kept ({}) or from a snapshot",
+            kept.join(", ")
+        )
     }
 }

@@ -76,6 +76,8 @@ pub struct Facts {
     pub unanswered: Option<Unanswered>,
     /// The leader by etcd's own word, read when a decision needs it and the leader's agent does not tell.
     pub leader: Option<Leader>,
+    /// Claims that were kept when their members' objects were deleted by hand.
+    pub retained: Vec<String>,
     /// Permissions that the operator lacks, as a person writes them into a role.
     pub missing_verbs: Vec<String>,
     /// Steps of the last pass that failed again, and not for a reason that passes within moments.
@@ -145,6 +147,14 @@ pub struct Cluster {
     pub spec: Spec,
     /// What was decided before, and must be kept.
     pub record: ClusterRecord,
+}
+
+impl Cluster {
+    /// A cluster ID that is known, and is not this cluster's, which is known too.
+    #[must_use]
+    pub fn cluster_differs(&self, id: Option<Id>) -> bool {
+        matches!((self.record.cluster_id, id), (Some(own), Some(other)) if own != other)
+    }
 }
 
 /// The part of the spec that decisions depend on.
@@ -272,6 +282,8 @@ pub struct Member {
     pub created: Timestamp,
     /// It is being deleted.
     pub deleting: bool,
+    /// It was deleted a moment ago, and more may follow: what a person makes of the cluster is seen only then.
+    pub deleted_just_now: bool,
     /// Our finalizer is on it.
     pub finalizer: bool,
     /// `spec.dormant`.

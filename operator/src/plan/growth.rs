@@ -25,9 +25,12 @@ const COMPANY: SignedDuration = SignedDuration::from_secs(10);
 /// A name that is not in the `EndpointSlice` for so long is not waited for any longer.
 const NAME_PATIENCE: SignedDuration = SignedDuration::from_secs(30);
 
-/// All missing member objects at once.
+/// All missing member objects at once. One that was deleted by hand a moment ago is not replaced before it is known what
+/// else was.
 pub(super) fn create_members(view: &View, plan: &mut Plan) {
-    let missing = view.target().saturating_sub(view.staying().count());
+    let leaving = |member: &&MemberView| member.fact.deleting && member.fact.deleted_just_now && member.is_voter();
+    let counted = view.staying().count() + view.members.iter().filter(leaving).count();
+    let missing = view.target().saturating_sub(counted);
     if missing > 0 {
         let known = view.members.iter().map(|member| member.fact.name.clone()).collect();
         plan.step(Step::CreateMembers { count: missing, known });
@@ -37,13 +40,14 @@ pub(super) fn create_members(view: &View, plan: &mut Plan) {
 /// Promotes a learner that has caught up. True: a consensus step is in the plan, or must be waited for.
 pub(super) fn promote(view: &View, via: &str, plan: &mut Plan) -> bool {
     let voters = view.voters();
+    let own_voters = view.members.iter().filter(|member| member.is_voter()).count();
     let lone_and_expecting = voters == 1 && company_expected(view);
     for member in &view.members {
         let Standing::Learner(id) = member.standing else {
             continue;
         };
         let name = member.fact.name.as_str();
-        if member.fact.deleting || voters >= view.target() {
+        if member.fact.deleting || own_voters >= view.target() {
             continue;
         }
         match caught_up(view, member) {
@@ -59,7 +63,7 @@ pub(super) fn promote(view: &View, via: &str, plan: &mut Plan) -> bool {
                 plan.wait(
                     WaitReason::Quorum,
                     Some(name),
-                    "too few voters are well to promote a learner",
+                    format!("too few voters are well to promote learner {name}"),
                 );
             }
             Ok(()) => {
@@ -177,10 +181,15 @@ pub(super) fn add(view: &View, via: &str, plan: &mut Plan) -> bool {
             return false;
         }
         if view.healthy_voters() < quorum(voters + 1) && voters > 1 {
+            let sick = view
+                .members
+                .iter()
+                .find(|member| member.is_voter() && !member.healthy());
+            let sick = sick.map_or("a voter", |member| member.fact.name.as_str());
             plan.wait(
                 WaitReason::Quorum,
                 Some(name),
-                "a voter is not well: it is repaired before another member joins",
+                format!("{sick} is not well: it is repaired before {name} joins"),
             );
             return false;
         }

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use super::{
     deletion,
     facts::Fact,
-    growth, join, repair, shrink,
+    growth, join, quorum, repair, shrink,
     step::{Plan, Step, WaitReason},
     unanswered,
     view::View,
@@ -41,6 +41,9 @@ pub(super) fn steer(view: &View, plan: &mut Plan) {
             "a member answers for another cluster: nothing is changed",
         );
         return;
+    }
+    if let Some(strangers) = quorum::strangers(view) {
+        plan.wait(WaitReason::Stranger, None, strangers);
     }
     deletion::release_forgotten(view, plan);
     growth::create_members(view, plan);

@@ -67,6 +67,10 @@ pub fn plan(facts: &Facts) -> Plan {
     if view.target() > 0 || facts.cluster.record.cluster_id.is_some() {
         objects::services(&view, &mut plan);
     }
+    if deletion::retain_all(&view, &mut plan) {
+        objects::budget(&view, &mut plan);
+        return plan;
+    }
     pods::all(&view, &mut plan);
     if view.is_paused() {
         pause::pause(&view, &mut plan);

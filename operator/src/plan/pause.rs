@@ -27,13 +27,10 @@ pub(super) fn pause(view: &View, plan: &mut Plan) {
     deletion::release_forgotten(view, plan);
 }
 
-/// All together, so that they find a quorum among themselves.
+/// All together, so that they find a quorum among themselves: those that are on their way out, too, as long as etcd
+/// counts on them.
 pub(super) fn resume(view: &View, plan: &mut Plan) {
-    for member in view
-        .members
-        .iter()
-        .filter(|member| !member.fact.deleting && member.fact.dormant)
-    {
+    for member in view.members.iter().filter(|member| member.fact.dormant) {
         plan.step(Step::SetDormant {
             member: member.fact.name.clone(),
             dormant: false,

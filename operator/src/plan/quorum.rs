@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    facts::{Link, Medium, PodFact},
+    facts::{Link, Listed, Medium, PodFact},
     view::{MemberView, View},
 };
 
@@ -50,6 +50,29 @@ fn cut(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(64).collect()
 }
 
+fn described(listed: &Listed) -> String {
+    let name = match listed.name.as_str() {
+        "" => "one that has not started",
+        name => name,
+    };
+    let url = listed.peer_urls.first().map_or("no peer URL", String::as_str);
+    format!("{} ({}, {})", cut(name), listed.id, cut(url))
+}
+
+/// Members of etcd's list that somebody else has put there, for a person; they are never removed without one (M14).
+#[must_use]
+pub fn strangers(view: &View) -> Option<String> {
+    let others = view.strangers().filter(|listed| !view.is_orphan(listed));
+    let names: Vec<String> = others.take(4).map(described).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "etcd lists {}, which is no member of this cluster and is not removed by the operator: if nobody needs it, \
+             remove it with etcdctl member remove",
+            names.join("; ")
+        )
+    })
+}
+
 /// A quorum is proven to serve right now: by the list, which was read through it, or by a voter that knows a leader.
 #[must_use]
 pub fn proven(view: &View) -> bool {
@@ -73,7 +96,7 @@ pub fn judge(view: &View) -> Quorum {
     missing.extend(
         view.strangers()
             .filter(|listed| !listed.learner)
-            .map(|listed| format!("{} ({}) is no member of ours", cut(&listed.name), listed.id)),
+            .map(|listed| format!("{} is no member of ours", described(listed))),
     );
     if proven(view) {
         return if missing.is_empty() {
@@ -82,8 +105,7 @@ pub fn judge(view: &View) -> Quorum {
             Quorum::Serving { missing }
         };
     }
-    // Also when no member object is left at all: nobody is there who could have the data.
-    if voters.iter().all(|member| member.has_data() == Some(false)) && (!voters.is_empty() || view.members.is_empty()) {
+    if view.all_lost() {
         return Quorum::AllLost;
     }
     let down = words.iter().filter(|(_, word)| matches!(word, Word::Down(_))).count();
@@ -133,6 +155,9 @@ fn word(view: &View, member: &MemberView) -> Word {
     }
     match &member.fact.link {
         Link::Up { report, .. } => match (&report.etcd, member.has_data()) {
+            (Some(etcd), _) if view.facts.cluster.cluster_differs(Some(etcd.cluster_id)) => {
+                Word::Down(format!("answers for another cluster ({})", etcd.cluster_id))
+            }
             (_, Some(false)) => Word::Down(format!("has a directory that is {}", report.directory.state.as_str())),
             (Some(etcd), _) if etcd.leader.is_none() => Word::NoLeader,
             (Some(_) | None, _) => Word::Down("runs no serving etcd".into()),

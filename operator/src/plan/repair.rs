@@ -1,11 +1,17 @@
 //! Broken members: their ID leaves, their directory is set aside, and they come back as learners.
 
+use std::time::Duration;
+
 use super::{
+    choices,
     facts::{Id, MemberList},
     orders,
     step::{Order, Plan, Step, WaitReason},
     view::{Standing, View},
 };
+
+/// Until what was deleted together has been seen together.
+const MOMENT: Duration = Duration::from_millis(500);
 
 /// Removes the ID of one member whose data are gone or which is being deleted. True: a consensus step is in the plan.
 pub(super) fn remove_broken(view: &View, plan: &mut Plan) -> bool {
@@ -14,6 +20,10 @@ pub(super) fn remove_broken(view: &View, plan: &mut Plan) -> bool {
         let (id, what) = match (&member.standing, member.listed) {
             (Standing::Lost(id), _) => (*id, "its data are gone"),
             (Standing::Damaged(id), _) => (*id, "its data are damaged"),
+            (_, Some(_)) if member.fact.deleted_just_now => {
+                plan.look_again(MOMENT);
+                continue;
+            }
             (_, Some(listed)) if member.fact.deleting => (listed.id, "its object is being deleted"),
             _ => continue,
         };
@@ -26,12 +36,7 @@ pub(super) fn remove_broken(view: &View, plan: &mut Plan) -> bool {
 
 /// Members of ours in etcd's list whose objects are gone.
 fn orphans(view: &View, plan: &mut Plan) -> bool {
-    let suffix = view.facts.cluster.peer_suffix.as_str();
-    for stranger in view.strangers() {
-        let ours = !stranger.peer_urls.is_empty() && stranger.peer_urls.iter().all(|url| url.ends_with(suffix));
-        if !ours {
-            continue;
-        }
+    for stranger in view.strangers().filter(|listed| view.is_orphan(listed)) {
         if remove(view, "", stranger.id, "it has no object any more", plan) {
             return true;
         }
@@ -58,14 +63,14 @@ pub(super) fn remove(view: &View, name: &str, id: Id, what: &str, plan: &mut Pla
             );
             false
         }
-        Some(other) if leads => {
-            let Some(heir) = view.member(other).and_then(super::view::MemberView::listed_id) else {
+        Some(_) if leads => {
+            let Some((heir, heir_id)) = choices::heir(view, name) else {
                 return false;
             };
             plan.step(Step::MoveLeader {
                 via: name.to_owned(),
-                member: other.to_owned(),
-                id: heir,
+                member: heir.to_owned(),
+                id: heir_id,
             });
             true
         }
@@ -102,7 +107,7 @@ pub(super) fn quarantine(view: &View, list: &MemberList, plan: &mut Plan) {
                     plan.chain(orders::send(member.fact, None, order));
                 }
             }
-            Standing::Foreign | Standing::Unreadable => held(member.fact, plan),
+            Standing::Foreign | Standing::Unreadable => held(view, member.fact, plan),
             Standing::Removed(_)
             | Standing::Unknown
             | Standing::Voter(_)
@@ -117,9 +122,18 @@ pub(super) fn quarantine(view: &View, list: &MemberList, plan: &mut Plan) {
     }
 }
 
-fn held(member: &super::facts::Member, plan: &mut Plan) {
+fn held(view: &View, member: &super::facts::Member, plan: &mut Plan) {
     let Some(report) = member.link.live() else { return };
     let directory = &report.directory;
+    let answers_for = report.etcd.as_ref().map(|etcd| etcd.cluster_id);
+    if let Some(other) = answers_for.filter(|id| view.facts.cluster.cluster_differs(Some(*id))) {
+        plan.wait(
+            WaitReason::DataDirectory,
+            Some(&member.name),
+            format!("etcd of {} answers for cluster {other}, not for this one: it is not counted, and nothing of it is touched", member.name),
+        );
+        return;
+    }
     plan.wait(
         WaitReason::DataDirectory,
         Some(&member.name),

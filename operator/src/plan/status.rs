@@ -7,9 +7,11 @@ use crds::{
     etcdcluster::{EtcdClusterStatus, MemberState, MemberSummary, QuorumSummary},
     etcdmember::DataDirectoryState,
 };
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{
+    deletion,
     quorum::{self, Quorum},
     report::{DirectoryState, ProcessState},
     step::{Plan, Step, Wait, WaitReason},
@@ -102,6 +104,9 @@ fn is_done(view: &View, plan: &Plan, quorum: &Quorum) -> bool {
     if view.facts.cluster.record.token.is_none() || !view.facts.cluster.spec.is_observed {
         return false;
     }
+    if *quorum == Quorum::AllLost {
+        return false;
+    }
     if view.is_paused() {
         return view
             .members
@@ -185,7 +190,7 @@ fn health(view: &View, plan: &Plan, quorum: &Quorum, old: &EtcdClusterStatus) ->
     use ConditionStatus::{False, True};
     let (healthy, voters, needed) = (view.healthy_voters(), view.voters(), view.needed());
     let counts = format!("{healthy} of {voters} voters healthy, {needed} needed");
-    if view.is_paused() && view.facts.cluster.record.token.is_some() {
+    if view.is_paused() && view.facts.cluster.record.token.is_some() && *quorum != Quorum::AllLost {
         let message = "replicas is 0: set it above 0 to start".to_owned();
         return (
             Some((False, Reason::Paused, message.clone())),
@@ -198,17 +203,18 @@ fn health(view: &View, plan: &Plan, quorum: &Quorum, old: &EtcdClusterStatus) ->
                 first_wait(plan).map_or_else(|| "the cluster is being formed".to_owned(), |wait| wait.message.clone());
             (Some((False, Reason::WaitingForSeed, message)), None)
         }
-        Quorum::Healthy => (
-            Some((True, Reason::QuorumHealthy, counts.clone())),
-            Some(match view.members.iter().find(|member| is_broken(member)) {
-                Some(member) => (
-                    True,
-                    Reason::MembersUnhealthy,
-                    format!("{} is broken", member.fact.name),
-                ),
-                None => (False, Reason::QuorumHealthy, counts),
-            }),
-        ),
+        Quorum::Healthy => {
+            let broken = view.members.iter().find(|member| is_broken(member));
+            let broken = broken.map(|member| format!("{} is broken", member.fact.name));
+            let trouble = broken.or_else(|| quorum::strangers(view));
+            (
+                Some((True, Reason::QuorumHealthy, counts.clone())),
+                Some(match trouble {
+                    Some(message) => (True, Reason::MembersUnhealthy, message),
+                    None => (False, Reason::QuorumHealthy, counts),
+                }),
+            )
+        }
         Quorum::Serving { missing } => {
             let message = format!("{counts}: {}", missing.join("; "));
             (
@@ -234,10 +240,7 @@ fn health(view: &View, plan: &Plan, quorum: &Quorum, old: &EtcdClusterStatus) ->
             )
         }
         Quorum::AllLost => {
-            let message =
-                "no voter has its data any more; nothing is rebuilt silently: recover from a snapshot or from \
-                           a retained volume"
-                    .to_owned();
+            let message = deletion::lost(view);
             (
                 Some((False, Reason::AllMembersLost, message.clone())),
                 Some((True, Reason::AllMembersLost, message)),
@@ -418,6 +421,7 @@ fn first_wait(plan: &Plan) -> Option<&Wait> {
 
 fn summary(view: &View, plan: &Plan, quorum: &Quorum, done: bool, old: &str) -> String {
     let head = match quorum {
+        Quorum::AllLost => "All members lost".to_owned(),
         _ if view.is_paused() && view.facts.cluster.record.token.is_some() => "Paused".to_owned(),
         Quorum::NotFormed => "Forming".to_owned(),
         Quorum::Healthy | Quorum::Serving { .. } => {
@@ -432,14 +436,31 @@ fn summary(view: &View, plan: &Plan, quorum: &Quorum, done: bool, old: &str) -> 
             view.healthy_voters(),
             view.voters()
         ),
-        Quorum::AllLost => "All members lost".to_owned(),
         Quorum::Unreachable => "Unreachable".to_owned(),
         Quorum::Undecided => return old.to_owned(),
     };
-    match first_wait(plan) {
-        Some(wait) if !done => format!("{head}; {}", wait.message),
-        Some(_) | None => head,
+    let waited_for = first_wait(plan).filter(|_| !done).map(named);
+    match waited_for.or_else(|| quorum::strangers(view)) {
+        Some(words) => since(&head, &words, old, view.facts.now),
+        None => head,
     }
+}
+
+/// What is waited for, and on which member.
+fn named(wait: &Wait) -> String {
+    match &wait.member {
+        Some(member) if !wait.message.contains(member.as_str()) => format!("{member}: {}", wait.message),
+        Some(_) | None => wait.message.clone(),
+    }
+}
+
+/// With the time since when it is so. The line that stands already is what remembers it, over restarts, too.
+fn since(head: &str, words: &str, old: &str, now: Timestamp) -> String {
+    let told = format!("; {words} (since ");
+    let before = old
+        .find(&told)
+        .and_then(|at| old.get(at + told.len()..)?.strip_suffix(')')?.parse::<Timestamp>().ok());
+    format!("{head}{told}{:.0})", before.unwrap_or(now))
 }
 
 fn summary_of(view: &View, member: &MemberView) -> MemberSummary {

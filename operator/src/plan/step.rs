@@ -106,8 +106,12 @@ pub enum WaitReason {
     AgentUnreachable,
     /// A data directory needs a person, or a quorum.
     DataDirectory,
+    /// No member is left that has the data.
+    MembersLost,
     /// No quorum stands, so nothing may be changed.
     Quorum,
+    /// Somebody else has put a member into etcd's list.
+    Stranger,
     /// The member list could not be read.
     MemberList,
     /// etcd refused a call for now.
@@ -141,7 +145,9 @@ impl WaitReason {
             Self::PodTrouble => "PodTrouble",
             Self::AgentUnreachable => "AgentUnreachable",
             Self::DataDirectory => "DataDirectory",
+            Self::MembersLost => "MembersLost",
             Self::Quorum => "Quorum",
+            Self::Stranger => "Stranger",
             Self::MemberList => "MemberList",
             Self::Refused => "Refused",
             Self::PodStarting => "PodStarting",
@@ -224,6 +230,11 @@ pub enum Step {
         member: String,
         /// Its UID.
         uid: String,
+    },
+    /// Keep the claim of a member whose object goes: it is the member's no more, and is labelled as retained.
+    RetainClaim {
+        /// The member.
+        member: String,
     },
     /// Take our finalizer off a member.
     ReleaseMember {
@@ -394,6 +405,7 @@ impl Step {
             Self::SetVersion { .. } => "SetVersion",
             Self::DeleteMember { .. } => "DeleteMember",
             Self::EnsureFinalizer { .. } => "EnsureFinalizer",
+            Self::RetainClaim { .. } => "RetainClaim",
             Self::ReleaseMember { .. } => "ReleaseMember",
             Self::EnsureAgentIdentity { .. } => "EnsureAgentIdentity",
             Self::CreateClaim { .. } => "CreateClaim",
@@ -424,6 +436,7 @@ impl Step {
             | Self::SetVersion { member, .. }
             | Self::DeleteMember { member, .. }
             | Self::EnsureFinalizer { member, .. }
+            | Self::RetainClaim { member }
             | Self::ReleaseMember { member, .. }
             | Self::EnsureAgentIdentity { member }
             | Self::CreateClaim { member }

@@ -80,6 +80,9 @@ impl MemberView<'_> {
     #[must_use]
     pub fn has_data(&self) -> Option<bool> {
         let directory = &self.fact.link.live()?.directory;
+        if self.standing == Standing::Foreign {
+            return Some(false);
+        }
         match directory.state {
             DirectoryState::Intact | DirectoryState::TornTail | DirectoryState::InUse => Some(true),
             DirectoryState::Unborn | DirectoryState::Damaged | DirectoryState::Foreign => Some(false),
@@ -122,7 +125,11 @@ impl<'a> View<'a> {
                 MemberView {
                     fact,
                     listed,
-                    standing: standing(fact, &facts.list, listed),
+                    standing: if answers_for_another(&facts.cluster, fact) {
+                        Standing::Foreign
+                    } else {
+                        standing(fact, &facts.list, listed)
+                    },
                     agentless: agentless(&facts.cluster, fact),
                     voter: match list {
                         Some(_) => listed.is_some_and(|listed| !listed.learner),
@@ -143,6 +150,18 @@ impl<'a> View<'a> {
             Some(list) => list.members.iter().filter(|member| !member.learner).count(),
             None => self.members.iter().filter(|member| member.is_voter()).count(),
         }
+    }
+
+    /// No voter has its data, by its own word; also when no voter's object is left, or no object at all: nobody is there
+    /// who could have them.
+    #[must_use]
+    pub fn all_lost(&self) -> bool {
+        let empty = |member: &MemberView| member.has_data() == Some(false);
+        let mut voters = self.members.iter().filter(|member| member.is_voter()).peekable();
+        if voters.peek().is_none() {
+            return self.members.iter().all(empty);
+        }
+        voters.all(empty)
     }
 
     /// Voters that serve and know a leader.
@@ -239,6 +258,13 @@ impl<'a> View<'a> {
         self.members.iter().find(|member| member.fact.name == name)
     }
 
+    /// It has a peer URL as only members of this cluster have: its object is gone.
+    #[must_use]
+    pub fn is_orphan(&self, listed: &Listed) -> bool {
+        let suffix = self.facts.cluster.peer_suffix.as_str();
+        !listed.peer_urls.is_empty() && listed.peer_urls.iter().all(|url| url.ends_with(suffix))
+    }
+
     /// Entries of etcd's list that no member object stands for.
     pub fn strangers(&self) -> impl Iterator<Item = &'a Listed> {
         let ours: Vec<Id> = self
@@ -273,6 +299,13 @@ fn agentless(cluster: &Cluster, member: &Member) -> bool {
             never_bound && (record.voter || (record.member_id.is_some() && !record.heard))
         }
     }
+}
+
+/// Its etcd runs, and in another cluster: whatever it answers is of no meaning here (M15).
+fn answers_for_another(cluster: &Cluster, member: &Member) -> bool {
+    let running = member.link.live().and_then(|report| report.etcd.as_ref());
+    let of = running.map(|etcd| etcd.cluster_id).filter(|id| id.0 != 0);
+    cluster.cluster_differs(of)
 }
 
 /// The entry of the list that stands for a member: by the ID it is bound to, else by its peer URL (which holds its

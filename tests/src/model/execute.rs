@@ -233,6 +233,10 @@ impl Sim {
                 self.member(member).deleting = true;
             }
             Step::EnsureFinalizer { member, .. } => self.member(member).finalizer = true,
+            Step::RetainClaim { member } => {
+                self.member(member).claim = false;
+                self.retained.push(format!("data-{member}"));
+            }
             Step::ReleaseMember { member, .. } => self.member(member).finalizer = false,
             Step::EnsureAgentIdentity { member } => self.member(member).secret = true,
             Step::CreateClaim { member } => self.member(member).claim = true,

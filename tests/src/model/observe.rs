@@ -36,6 +36,7 @@ impl Sim {
             refusal: self.refusal.clone(),
             unanswered: self.unanswered.clone(),
             leader: self.leader_index.then(|| self.leader()).flatten(),
+            retained: self.retained.clone(),
             missing_verbs: self.missing_verbs.clone(),
             failed: Vec::new(),
         }
@@ -82,6 +83,7 @@ impl Sim {
             uid: member.uid.clone(),
             created: member.created,
             deleting: member.deleting,
+            deleted_just_now: false,
             finalizer: member.finalizer,
             dormant: member.dormant,
             bootstrap: member.bootstrap,

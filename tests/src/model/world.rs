@@ -53,6 +53,8 @@ pub struct Sim {
     /// Why links are down.
     pub cause: String,
     pub missing_verbs: Vec<String>,
+    /// Claims that were kept.
+    pub retained: Vec<String>,
     /// Learners start and never serve.
     pub never_serves: bool,
     pub unproven_since: Option<Timestamp>,
@@ -158,6 +160,7 @@ impl Sim {
             cut_off: Vec::new(),
             cause: "refused".into(),
             missing_verbs: Vec::new(),
+            retained: Vec::new(),
             never_serves: false,
             unproven_since: None,
             connected_at: Timestamp::UNIX_EPOCH,

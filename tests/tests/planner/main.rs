@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests")]
 
 mod adopted;
+mod by_hand;
 mod deletion;
 mod formation;
 mod loss;

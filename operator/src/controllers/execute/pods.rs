@@ -1,5 +1,6 @@
 //! Pods and claims.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
     ResourceExt,
     api::{Patch, PatchParams, PostParams},
@@ -43,6 +44,45 @@ impl Executor<'_> {
             self.world.cache.claims.put(item);
         }
         Ok(())
+    }
+
+    /// The claim outlives its member: the cluster is its owner then, so that its end lets the disk go and nothing else.
+    pub(super) async fn retain_claim(&self, step: &Step, member: &str) -> Result<(), PassError> {
+        let name = crds::names::member_claim(member);
+        let Some(held) = self.world.cache.claims.get(self.key, &name) else {
+            return Ok(());
+        };
+        let uid = self.member_uid(member).unwrap_or_default();
+        let cluster = OwnerReference {
+            controller: Some(false),
+            block_owner_deletion: Some(false),
+            ..resources::owner(&self.cluster()).ok_or_else(|| PassError::stale(step, "the cluster has no UID"))?
+        };
+        let owners: Vec<&OwnerReference> = held
+            .owners
+            .iter()
+            .filter(|owner| owner.uid != uid && owner.uid != cluster.uid)
+            .chain([&cluster])
+            .collect();
+        let patch = Patch::Merge(json!({"metadata": {
+            "uid": held.uid,
+            "labels": {crds::labels::RETAINED: "true"},
+            "ownerReferences": owners,
+        }}));
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.into()),
+            ..PatchParams::default()
+        };
+        let answer = self.apis.claims.patch(&name, &params, &patch);
+        match self.write("keeping a PersistentVolumeClaim", answer).await {
+            Ok(object) => {
+                if let Some(item) = cache::claim_meta(&object.metadata) {
+                    self.world.cache.claims.put(item);
+                }
+                Ok(())
+            }
+            Err(error) => gone_is_fine(step, error),
+        }
     }
 
     pub(super) async fn create_pod(&self, step: &Step, name: &str, voter: bool) -> Result<(), PassError> {
