@@ -32,6 +32,8 @@ pub(super) struct Link {
 struct State {
     seen: LinkState,
     client: Option<Client>,
+    /// Since when each report of this connection has said that etcd knows no leader.
+    leaderless: Option<Timestamp>,
 }
 
 impl Link {
@@ -55,7 +57,11 @@ impl Link {
             member,
             target,
             cluster,
-            state: Mutex::new(State { seen, client: None }),
+            state: Mutex::new(State {
+                seen,
+                client: None,
+                leaderless: None,
+            }),
             notifier,
             authority,
         }
@@ -63,6 +69,10 @@ impl Link {
 
     pub(super) fn state(&self) -> LinkState {
         self.lock().seen.clone()
+    }
+
+    pub(super) fn leaderless_since(&self) -> Option<Timestamp> {
+        self.lock().leaderless
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -81,10 +91,12 @@ impl Link {
             at: Timestamp::now(),
         };
         let mut state = self.lock();
-        let news = match &mut state.seen {
+        let State { seen, leaderless, .. } = &mut *state;
+        let news = match seen {
             LinkState::Connected { last, .. } => {
                 let news = says_more(&last.report, &received.report);
                 *last = received.clone();
+                *leaderless = knows_no_leader(&last.report).then(|| leaderless.unwrap_or(received.at));
                 news
             }
             // The link has been lost meanwhile: what was read is what was said last.
@@ -186,6 +198,7 @@ impl Link {
             at: now,
         };
         let mut state = self.lock();
+        state.leaderless = knows_no_leader(&last.report).then_some(now);
         state.seen = LinkState::Connected {
             since: now,
             peer: Arc::new(peer),
@@ -200,6 +213,7 @@ impl Link {
     fn down(&self, cause: Cause) {
         let mut state = self.lock();
         state.client = None;
+        state.leaderless = None;
         let (since, last, news) = match &state.seen {
             LinkState::Connected { last, .. } => (Timestamp::now(), Some(last.clone()), true),
             LinkState::Down {
@@ -228,6 +242,11 @@ impl Link {
 struct Ended {
     cause: Cause,
     was_up: bool,
+}
+
+/// etcd runs there, and knows nobody who leads.
+fn knows_no_leader(report: &Report) -> bool {
+    report.etcd.as_ref().is_some_and(|etcd| etcd.leader == 0)
 }
 
 /// Does the second report say anything that the first does not, the time apart?

@@ -110,6 +110,13 @@ impl Links {
         self.find(member).map_or(LinkState::None, |link| link.state())
     }
 
+    /// Since when this member's etcd has known no leader, by all that its agent has said since; `None` when it knows one,
+    /// or when its agent is not heard.
+    #[must_use]
+    pub fn leaderless_since(&self, member: &MemberKey) -> Option<Timestamp> {
+        self.find(member).and_then(|link| link.leaderless_since())
+    }
+
     /// How many links there are.
     #[must_use]
     pub fn counts(&self) -> Counts {

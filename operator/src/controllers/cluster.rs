@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
 use super::{
@@ -87,17 +87,7 @@ async fn living(world: &World, key: &ClusterKey, objects: Objects) -> Duration {
         tracing::debug!(cluster = %key, %error, "the namespace could not be read");
     }
     observe::remote(world, &mut facts).await;
-    let view = View::new(&facts);
-    let proven = quorum::proven(&view) || facts.cluster.record.cluster_id.is_none();
-    drop(view);
-    facts.unproven_since = with(&memory, |memory| {
-        memory.unproven_since = if proven {
-            None
-        } else {
-            memory.unproven_since.or(Some(facts.now))
-        };
-        memory.unproven_since
-    });
+    facts.unproven_since = unproven_since(world, key, &facts, &memory);
     let mut plan = plan::plan(&facts);
     if plan.has_consensus_step() {
         observe::confirm(world, &mut facts).await;
@@ -105,6 +95,23 @@ async fn living(world: &World, key: &ClusterKey, objects: Objects) -> Duration {
     }
     let outcome = Executor::new(world, key, &facts, &objects, &memory).run(&plan).await;
     finish(world, key, started, &facts, &plan, outcome, &memory).await
+}
+
+/// Since when no voter has proven a quorum. Whoever knows no leader has proven none since it has missed one; the others
+/// may have fallen silent then, which takes its time to be found out.
+fn unproven_since(world: &World, key: &ClusterKey, facts: &Facts, memory: &Mutex<Memory>) -> Option<Timestamp> {
+    let view = View::new(facts);
+    let since = if quorum::proven(&view) || facts.cluster.record.cluster_id.is_none() {
+        None
+    } else {
+        let voters = view.members.iter().filter(|member| member.is_voter());
+        let names = voters.map(|member| member.fact.name.as_str());
+        let missed = links::leaderless_since(world, &key.namespace, names);
+        let before = with(memory, |memory| memory.unproven_since);
+        before.into_iter().chain(missed).min().or(Some(facts.now))
+    };
+    with(memory, |memory| memory.unproven_since = since);
+    since
 }
 
 fn with<T>(memory: &Mutex<Memory>, change: impl FnOnce(&mut Memory) -> T) -> T {

@@ -73,6 +73,21 @@ pub(super) fn forget(world: &World, namespace: &str, member: &str) {
     });
 }
 
+/// Since when the first of these members has known no leader.
+pub(super) fn leaderless_since<'m>(
+    world: &World,
+    namespace: &str,
+    members: impl Iterator<Item = &'m str>,
+) -> Option<Timestamp> {
+    let since = |member: &str| {
+        world.operator.links.leaderless_since(&MemberKey {
+            namespace: namespace.to_owned(),
+            name: member.to_owned(),
+        })
+    };
+    members.filter_map(since).min()
+}
+
 /// A report, read now.
 pub(super) async fn status(world: &World, member: &MemberKey) -> Result<(Report, Timestamp), PassError> {
     let received = world.operator.links.status(member, STATUS_DEADLINE).await?;

@@ -14,6 +14,7 @@ use k8s_openapi::{
     },
 };
 use kube::ResourceExt;
+use tokio::time::timeout;
 
 use super::{
     World,
@@ -42,6 +43,9 @@ const SOMEBODY: &str = "somebody else";
 const LEADER_DEADLINE: Duration = Duration::from_secs(1);
 /// Longest wait for etcd's member list, by each voter that is asked.
 const LIST_DEADLINE: Duration = Duration::from_millis(1500);
+/// A voter that has not given the list for so long, while another one misses its leader, is as silent as an agent that has
+/// not reported.
+const SILENCE: Duration = Duration::from_secs(1);
 /// A voter that has not answered for so long is no longer the only one that is asked.
 const ASK_ANOTHER: Duration = Duration::from_millis(300);
 /// Objects deleted within this time were deleted together. (The API server rounds the time of a deletion down to seconds.)
@@ -333,8 +337,29 @@ pub(super) async fn remote(world: &World, facts: &mut Facts) {
     if facts.cluster.record.cluster_id.is_none() || facts.cluster.ending || facts.cluster.hands_off {
         return;
     }
+    if facts.members.iter().any(misses_its_leader) {
+        // Whoever gives the list proves a quorum, and who does not answer is silent: both are found out at once.
+        let may_give = |member: &&Member| member.record.voter && member.pod.ours().is_some_and(|pod| !pod.deleting);
+        let urls: Vec<String> = facts.members.iter().filter(may_give).filter_map(client_url).collect();
+        let (cluster, now) = (facts.cluster.clone(), facts.now);
+        let list = timeout(SILENCE, first_list(&cluster, now, &urls, Duration::ZERO));
+        let reports = ask_again(world, facts, |member| {
+            member.link.live().is_some_and(|report| report.etcd.is_some())
+        });
+        let (list, ()) = futures::join!(list, reports);
+        facts.list = list.unwrap_or_else(|_| Fact::Unknown {
+            why: "no voter gives it while one misses its leader".into(),
+        });
+        return;
+    }
     refresh_reports(world, facts).await;
     (facts.list, facts.leader) = futures::join!(member_list(facts), leader(facts));
+}
+
+/// A voter that knows no leader any more.
+fn misses_its_leader(member: &Member) -> bool {
+    let etcd = member.link.live().and_then(|report| report.etcd.as_ref());
+    member.record.voter && etcd.is_some_and(|etcd| etcd.leader.is_none() && !etcd.learner)
 }
 
 /// The leader by etcd's own word, when a learner waits for its index and the leader's agent is not heard.
@@ -469,7 +494,7 @@ async fn member_list(facts: &Facts) -> Fact<MemberList> {
         }
     }
     let urls: Vec<String> = asked.into_iter().filter_map(client_url).collect();
-    first_list(facts, &urls).await
+    first_list(&facts.cluster, facts.now, &urls, ASK_ANOTHER).await
 }
 
 /// It serves, knows a leader, votes, and is of this cluster.
@@ -482,9 +507,9 @@ fn can_tell(facts: &Facts, report: &Report) -> bool {
             .is_some_and(|etcd| !etcd.learner && ours(etcd.cluster_id))
 }
 
-/// The first answer. Each is asked a moment after the one before it, or at once when that one has failed: a port that is
+/// The first answer. Each is asked a while after the one before it, or at once when that one has failed: a port that is
 /// filtered on one member hides nothing that the others tell.
-async fn first_list(facts: &Facts, urls: &[String]) -> Fact<MemberList> {
+async fn first_list(cluster: &Cluster, now: Timestamp, urls: &[String], apart: Duration) -> Fact<MemberList> {
     let mut left = urls.iter();
     let mut answers = FuturesUnordered::new();
     let mut why = String::from("no voter has an address");
@@ -497,16 +522,16 @@ async fn first_list(facts: &Facts, urls: &[String]) -> Fact<MemberList> {
         }
         let answer = tokio::select! {
             answer = answers.next() => answer,
-            () = tokio::time::sleep(ASK_ANOTHER), if left.len() > 0 => {
+            () = tokio::time::sleep(apart), if left.len() > 0 => {
                 answers.extend(left.next().map(|url| read_list(url)));
                 continue;
             }
         };
         match answer {
-            Some(Ok(list)) if facts.cluster.cluster_differs(list.cluster_id) => {
+            Some(Ok(list)) if cluster.cluster_differs(list.cluster_id) => {
                 why = "a member answers for another cluster".into();
             }
-            Some(Ok(value)) => return Fact::Known { value, at: facts.now },
+            Some(Ok(value)) => return Fact::Known { value, at: now },
             Some(Err(error)) => why = error.to_string(),
             None => {}
         }

@@ -1,14 +1,18 @@
 //! Does a quorum stand? By the word of etcd itself, with unknown as a state of its own.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use super::{
     facts::{Link, Listed, Medium, PodFact},
+    report::{ProcessState, Report},
     view::{MemberView, View},
 };
 
-/// How long a voter may be without a leader before it means more than an election.
-const ELECTION: SignedDuration = SignedDuration::from_secs(2);
+/// How long voters may be without a leader, enough of them heard to elect one, before it means more than an election.
+const ELECTION: SignedDuration = SignedDuration::from_secs(3);
+/// The same when so many voters are silent that those who are heard cannot elect one: two facts that have nothing to do
+/// with each other, and say the same.
+const ELECTION_OF_TOO_FEW: SignedDuration = SignedDuration::from_secs(1);
 /// How long nobody may be heard before it is said.
 const SILENCE: SignedDuration = SignedDuration::from_secs(8);
 
@@ -98,19 +102,21 @@ pub fn judge(view: &View) -> Quorum {
             .filter(|listed| !listed.learner)
             .map(|listed| format!("{} is no member of ours", described(listed))),
     );
+    let read = view.facts.list.known().is_some();
+    if !read && view.all_lost() {
+        return Quorum::AllLost;
+    }
+    // Before a voter that names a leader is believed: it goes on naming one that has ended until it misses it.
+    let down = words.iter().filter(|(_, word)| matches!(word, Word::Down(_))).count();
+    if !read && down > view.voters().saturating_sub(view.needed()) {
+        return Quorum::Lost { missing };
+    }
     if proven(view) {
         return if missing.is_empty() {
             Quorum::Healthy
         } else {
             Quorum::Serving { missing }
         };
-    }
-    if view.all_lost() {
-        return Quorum::AllLost;
-    }
-    let down = words.iter().filter(|(_, word)| matches!(word, Word::Down(_))).count();
-    if down > view.voters().saturating_sub(view.needed()) {
-        return Quorum::Lost { missing };
     }
     // Nobody is there to ask, and their Pods are ready: what was said last stands.
     let ready = voters
@@ -120,19 +126,18 @@ pub fn judge(view: &View) -> Quorum {
     if ready > 0 && ready >= view.needed() {
         return Quorum::Undecided;
     }
-    // The links to members that are cut off take their time to fall silent; a voter that is heard has missed its leader
-    // since its report at the latest, and that time counts.
-    let since = voters
-        .iter()
-        .filter_map(|member| leaderless_since(view, member))
-        .chain(view.facts.unproven_since)
-        .min();
+    let since = view.facts.unproven_since;
     let unproven = since.map_or(SignedDuration::ZERO, |since| view.facts.now.duration_since(since));
-    let heard = words
-        .iter()
-        .any(|(_, word)| matches!(word, Word::NoLeader | Word::Down(_)));
+    let count = |of: fn(&Word) -> bool| words.iter().filter(|(_, word)| of(word)).count();
+    let electors = count(|word| matches!(word, Word::NoLeader));
+    let heard = electors + count(|word| matches!(word, Word::Down(_))) > 0;
+    let patience = match electors {
+        0 => ELECTION,
+        few if few < view.needed() => ELECTION_OF_TOO_FEW,
+        _ => ELECTION,
+    };
     match (heard, unproven) {
-        (true, time) if time >= ELECTION => Quorum::Lost { missing },
+        (true, time) if time >= patience => Quorum::Lost { missing },
         (false, time) if time >= SILENCE => Quorum::Unreachable,
         _ => Quorum::Undecided,
     }
@@ -162,6 +167,13 @@ fn word(view: &View, member: &MemberView) -> Word {
             (Some(etcd), _) if etcd.leader.is_none() => Word::NoLeader,
             (Some(_) | None, _) => Word::Down("runs no serving etcd".into()),
         },
+        // Where the Pod goes, nothing starts etcd again.
+        Link::Down {
+            last: Some((report, _)),
+            ..
+        } if has_ended(report) && member.fact.pod.ours().is_some_and(|pod| pod.deleting) => {
+            Word::Down("is being deleted, and its etcd has ended".into())
+        }
         Link::Down { .. } | Link::None => {
             let renewed = view.facts.cluster.spec.medium == Medium::Memory
                 && member.fact.pod.ours().map(|pod| pod.uid.as_str()) != member.fact.record.pod_uid.as_deref();
@@ -174,11 +186,10 @@ fn word(view: &View, member: &MemberView) -> Word {
     }
 }
 
-/// When a voter reported that it knows no leader.
-fn leaderless_since(view: &View, member: &MemberView) -> Option<Timestamp> {
-    match (&member.fact.link, word(view, member)) {
-        (Link::Up { at, .. }, Word::NoLeader) => Some(*at),
-        (Link::Up { .. } | Link::Down { .. } | Link::None, _) => None,
+fn has_ended(report: &Report) -> bool {
+    match report.process.state {
+        ProcessState::Absent | ProcessState::Held | ProcessState::Stopped => true,
+        ProcessState::Unspecified | ProcessState::Starting | ProcessState::Running => false,
     }
 }
 

@@ -57,6 +57,39 @@ async fn a_link_comes_up_with_a_full_report_and_follows_what_changes() {
 }
 
 #[tokio::test]
+async fn since_when_a_leader_is_missed_is_known_from_the_first_report_that_says_so() {
+    let says = |nonce: &str, leader| proto::agent::Report {
+        etcd: Some(proto::agent::Etcd {
+            leader,
+            ..proto::agent::Etcd::default()
+        }),
+        ..report("m", nonce)
+    };
+    let authority = authority();
+    let agent = Fake::start(&authority.bundle(), "m");
+    let (links, mut changes) = Links::new(authority);
+    let m = member("m");
+    links.ensure(m.clone(), target(agent.address));
+    until(&links, &mut changes, &m, "up", up).await;
+    let mut heard = async |nonce: &'static str, leader| {
+        agent.say(says(nonce, leader));
+        until(&links, &mut changes, &m, nonce, |state| {
+            (nonce_of(state).as_deref() == Some(nonce)).then_some(())
+        })
+        .await;
+        links.leaderless_since(&m)
+    };
+    assert_eq!(heard("led", 7).await, None);
+    let missed = heard("leaderless", 0).await;
+    assert!(missed.is_some_and(|since| since <= Timestamp::now()));
+    assert_eq!(heard("still leaderless", 0).await, missed);
+    assert_eq!(heard("led again", 7).await, None);
+    heard("leaderless again", 0).await;
+    links.forget(&m);
+    assert_eq!(links.leaderless_since(&m), None);
+}
+
+#[tokio::test]
 async fn a_report_that_says_nothing_new_wakes_nobody() {
     let authority = authority();
     let agent = Fake::start(&authority.bundle(), "m");

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use super::{agent, form, links, quorum_loss, replace, sizes, stand::Stand, ten};
+use super::{agent, form, links, quorum_loss, replace, scale, sizes, stand::Stand, ten};
 
 /// What one run of an experiment gives: ids of figures, and their values.
 pub type Readings = Vec<(&'static str, f64)>;
@@ -28,16 +28,25 @@ pub enum Experiment {
     Ten,
     /// Two nodes are cut off.
     LostNodes,
+    /// A cluster grows and shrinks.
+    Scale,
+    /// A client writes meanwhile.
+    WriteGap,
+    /// A cluster comes back from a pause.
+    Resume,
 }
 
 impl Experiment {
     /// All, in the order in which they are run: those that share a stand follow each other.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::Sizes,
         Self::FormMemory,
         Self::FormDisk,
         Self::Replace,
         Self::LostPods,
+        Self::Scale,
+        Self::WriteGap,
+        Self::Resume,
         Self::Agent,
         Self::Ten,
         Self::Links,
@@ -53,10 +62,13 @@ impl Experiment {
             Self::FormMemory => &["form-first-voter", "form-3-memory"],
             Self::FormDisk => &["form-3-disk"],
             Self::Replace => &["replace-memory-pod"],
-            Self::LostPods => &["detect-quorum-loss-pods"],
+            Self::LostPods => &["detect-quorum-loss-pods", "detect-quorum-loss-pods-ended"],
             Self::Agent => &["agent-rss", "agent-cpu"],
             Self::Ten => &["form-10x3", "operator-rss-10", "operator-cpu-10"],
             Self::LostNodes => &["detect-quorum-loss"],
+            Self::Scale => &["grow-3-5", "shrink-5-3"],
+            Self::WriteGap => &["write-gap-3-5-3"],
+            Self::Resume => &["resume-3"],
         }
     }
 
@@ -71,6 +83,9 @@ impl Experiment {
             | Self::LostPods
             | Self::Agent
             | Self::Ten
+            | Self::Scale
+            | Self::WriteGap
+            | Self::Resume
             | Self::Links => 1,
             Self::LostNodes => 3,
         }
@@ -105,6 +120,9 @@ impl Experiment {
             Self::Agent => agent::run(stand?, number).await,
             Self::Ten => ten::run(stand?, number).await,
             Self::LostNodes => quorum_loss::nodes(stand?, number).await,
+            Self::Scale => scale::sizes(stand?, number).await,
+            Self::WriteGap => Box::pin(scale::write_gap(stand?, number)).await,
+            Self::Resume => scale::resume(stand?, number).await,
         }
     }
 }

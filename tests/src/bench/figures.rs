@@ -35,7 +35,7 @@ const fn figure(
 const MIB: f64 = 1_048_576.0;
 
 /// Every figure, in the order of the table.
-pub const FIGURES: [Figure; 14] = [
+pub const FIGURES: [Figure; 19] = [
     figure(
         "form-first-voter",
         "cluster created -> first voter Available",
@@ -61,10 +61,27 @@ pub const FIGURES: [Figure; 14] = [
     ),
     figure(
         "detect-quorum-loss-pods",
-        "2 of 3 memory Pods deleted, their etcd ended -> QuorumLost",
+        "2 of 3 memory Pods deleted -> QuorumLost",
         "s",
         5.0,
         "> 90",
+    ),
+    figure(
+        "detect-quorum-loss-pods-ended",
+        "the same, from the end of the second etcd",
+        "s",
+        5.0,
+        "",
+    ),
+    figure("grow-3-5", "scaled from 3 to 5 -> 5 voters, memory", "s", 8.0, ""),
+    figure("shrink-5-3", "scaled from 5 to 3 -> 3 voters, memory", "s", 4.0, ""),
+    figure("resume-3", "resumed after a pause -> Available, disk", "s", 5.0, ""),
+    figure(
+        "write-gap-3-5-3",
+        "a client's longest pause through 3 -> 5 -> 3, disk",
+        "s",
+        1.5,
+        "",
     ),
     figure(
         "form-10x3",

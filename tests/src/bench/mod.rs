@@ -1,14 +1,15 @@
 //! The figures: what is measured, how, and what is wanted. `make bench` calls it.
 //!
 //! * [`figures`] is the list: ids, units, and the limits that are wanted.
-//! * Each experiment measures one or several of them, on a [`stand`]: [`form`], [`replace`], [`quorum_loss`], [`ten`],
-//!   [`agent`], [`sizes`], [`links`].
+//! * Each experiment measures one or several of them, on a [`stand`]: [`form`], [`replace`], [`quorum_loss`], [`scale`],
+//!   [`ten`], [`agent`], [`sizes`], [`links`].
 //! * [`report`] prints the table and keeps `target/bench/figures.json`.
 //!
 //! A time is what a client sees: from sending the request until the watch delivers the object with the wanted status.
 //! Images are on the nodes already, and each experiment has a warm-up run that is not counted.
 
 pub mod agent;
+pub mod client;
 pub mod experiment;
 pub mod figures;
 pub mod follow;
@@ -18,6 +19,7 @@ pub mod process;
 pub mod quorum_loss;
 pub mod replace;
 pub mod report;
+pub mod scale;
 pub mod sizes;
 pub mod stand;
 pub mod ten;

@@ -7,7 +7,7 @@ use crds::EtcdCluster;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 
@@ -80,11 +80,23 @@ impl Stand {
         cluster.context("a cluster that is gone is not whole")
     }
 
+    /// Changes a cluster's wanted number of members.
+    pub async fn scale(&self, name: &str, replicas: i32) -> Result<()> {
+        let change = Patch::Merge(json!({ "spec": { "replicas": replicas } }));
+        self.clusters().patch(name, &PatchParams::default(), &change).await?;
+        Ok(())
+    }
+
     /// Deletes a cluster and waits until it and its Pods are gone, so that the next run begins with a quiet machine.
     pub async fn remove(&self, name: &str) -> Result<()> {
         let mut follow = Follow::new(self.clusters(), name);
         self.clusters().delete(name, &DeleteParams::default()).await?;
         follow.until("gone", LIMIT, |cluster| cluster.is_none()).await?;
+        self.without_pods(name).await
+    }
+
+    /// Waits until no Pod of a cluster is left.
+    pub async fn without_pods(&self, name: &str) -> Result<()> {
         let of_cluster = ListParams::default().labels(&format!("{}={name}", crds::labels::CLUSTER));
         for pod in self.pods().list_metadata(&of_cluster).await? {
             Follow::new(self.pods(), &pod.name_any())
@@ -110,9 +122,16 @@ pub fn disk() -> Value {
 /// All three members vote and are healthy.
 #[must_use]
 pub fn is_whole(cluster: &EtcdCluster) -> bool {
+    is_whole_with(cluster, 3)
+}
+
+/// That many members vote and are healthy, and there are no others.
+#[must_use]
+pub fn is_whole_with(cluster: &EtcdCluster, size: i32) -> bool {
     let Some(status) = &cluster.status else { return false };
     let quorum = status.quorum.unwrap_or_default();
-    status.ready_members == 3 && quorum.voters == 3 && quorum.healthy == 3
+    (status.ready_members, quorum.voters, quorum.healthy) == (size, size, size)
+        && i32::try_from(status.members.len()) == Ok(size)
 }
 
 /// The condition `Available` has that status, and one of those reasons if any are given.
