@@ -10,7 +10,7 @@ mod simulator;
 
 use jiff::SignedDuration;
 use operator::plan::{
-    facts::{Fact, Facts, Link, Medium},
+    facts::{Fact, Facts, Link, Medium, PodFact},
     quorum::{self, Quorum},
     report::ProcessState,
     view::View,
@@ -130,6 +130,37 @@ fn a_voter_that_still_names_a_leader_is_not_believed_when_the_others_have_ended(
     assert!(is_lost(&facts), "{:?}", judge(&facts));
 }
 
+/// Its Pod is being deleted, and etcd has closed its client port.
+fn is_asked_to_end(facts: &mut Facts, member: usize) {
+    match &mut facts.members[member].link {
+        Link::Up { report, .. } => report.etcd.as_mut().unwrap().serving = false,
+        other => panic!("{other:?}"),
+    }
+    pod_goes(facts, member);
+}
+
+fn pod_goes(facts: &mut Facts, member: usize) {
+    match &mut facts.members[member].pod {
+        PodFact::Ours(pod) => pod.deleting = true,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn two_of_three_whose_memory_goes_with_their_pods_are_a_lost_quorum_although_one_still_leads() {
+    for (medium, lost) in [(Medium::Memory, true), (Medium::Disk, false)] {
+        let mut sim = Sim::new(3, "3.6.16", medium);
+        sim.settle();
+        let mut facts = sim.facts();
+        ends(&mut facts, 1);
+        pod_goes(&mut facts, 1);
+        pod_goes(&mut facts, 0);
+        assert!(!is_lost(&facts), "one serves");
+        is_asked_to_end(&mut facts, 0);
+        assert_eq!(is_lost(&facts), lost, "a disk comes back: {:?}", judge(&facts));
+    }
+}
+
 #[test]
 fn a_member_whose_pod_goes_and_whose_etcd_has_ended_is_down_when_its_agent_ends_too() {
     let mut facts = formed(3, Medium::Memory);
@@ -138,11 +169,6 @@ fn a_member_whose_pod_goes_and_whose_etcd_has_ended_is_down_when_its_agent_ends_
         falls_silent(&mut facts, member);
     }
     assert!(!is_lost(&facts), "the supervisor may have started them again");
-    for member in [1, 2] {
-        match &mut facts.members[member].pod {
-            operator::plan::facts::PodFact::Ours(pod) => pod.deleting = true,
-            other => panic!("{other:?}"),
-        }
-    }
+    [1, 2].into_iter().for_each(|member| pod_goes(&mut facts, member));
     assert!(is_lost(&facts), "{:?}", judge(&facts));
 }

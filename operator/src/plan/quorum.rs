@@ -45,7 +45,10 @@ pub enum Quorum {
 enum Word {
     Well,
     NoLeader,
+    /// It does not vote now, and may again.
     Down(String),
+    /// It does not vote, and its data are gone, or go at this moment: nothing brings this voter back.
+    Gone(String),
     Silent,
 }
 
@@ -106,9 +109,14 @@ pub fn judge(view: &View) -> Quorum {
     if !read && view.all_lost() {
         return Quorum::AllLost;
     }
-    // Before a voter that names a leader is believed: it goes on naming one that has ended until it misses it.
-    let down = words.iter().filter(|(_, word)| matches!(word, Word::Down(_))).count();
-    if !read && down > view.voters().saturating_sub(view.needed()) {
+    let count = |of: fn(&Word) -> bool| words.iter().filter(|(_, word)| of(word)).count();
+    let gone = count(|word| matches!(word, Word::Gone(_)));
+    let down = gone + count(|word| matches!(word, Word::Down(_)));
+    // So many may be missing.
+    let spare = view.voters().saturating_sub(view.needed());
+    // Also while the last of those that go still serves: that can be for seconds, and cannot be undone. And before a voter
+    // is believed that names a leader: it goes on naming one that has ended until it misses it.
+    if gone > spare || (!read && down > spare) {
         return Quorum::Lost { missing };
     }
     if proven(view) {
@@ -128,9 +136,8 @@ pub fn judge(view: &View) -> Quorum {
     }
     let since = view.facts.unproven_since;
     let unproven = since.map_or(SignedDuration::ZERO, |since| view.facts.now.duration_since(since));
-    let count = |of: fn(&Word) -> bool| words.iter().filter(|(_, word)| of(word)).count();
     let electors = count(|word| matches!(word, Word::NoLeader));
-    let heard = electors + count(|word| matches!(word, Word::Down(_))) > 0;
+    let heard = electors + down > 0;
     let patience = match electors {
         0 => ELECTION,
         few if few < view.needed() => ELECTION_OF_TOO_FEW,
@@ -147,38 +154,42 @@ fn word(view: &View, member: &MemberView) -> Word {
     if member.healthy() {
         return Word::Well;
     }
-    match &member.fact.pod {
-        PodFact::Absent => return Word::Down("has no Pod".into()),
-        PodFact::Foreign { .. } => return Word::Down("has no Pod of its own".into()),
-        PodFact::Ours(pod) if pod.ended => return Word::Down("has a Pod that ended".into()),
-        PodFact::Ours(pod) if pod.node.is_none() => return Word::Down("has a Pod without a node".into()),
-        // In memory a Pod made after the data were is an empty one.
-        PodFact::Ours(_) => {}
-    }
+    let in_memory = view.facts.cluster.spec.medium == Medium::Memory;
+    // With its Pod, or its directory, go its data.
+    let lost = |why: &str| {
+        if in_memory {
+            Word::Gone(why.into())
+        } else {
+            Word::Down(why.into())
+        }
+    };
+    let pod = match &member.fact.pod {
+        PodFact::Absent => return lost("has no Pod"),
+        PodFact::Foreign { .. } => return lost("has no Pod of its own"),
+        PodFact::Ours(pod) if pod.ended => return lost("has a Pod that ended"),
+        PodFact::Ours(pod) if pod.node.is_none() => return lost("has a Pod without a node"),
+        PodFact::Ours(pod) => pod,
+    };
     if member.agentless {
         return Word::Down("has a Pod that is not ready".into());
+    }
+    // Where the Pod goes, nothing starts etcd again.
+    if pod.deleting && member.fact.link.last().is_some_and(has_stopped) {
+        return lost("is being deleted, and its etcd serves no more");
     }
     match &member.fact.link {
         Link::Up { report, .. } => match (&report.etcd, member.has_data()) {
             (Some(etcd), _) if view.facts.cluster.cluster_differs(Some(etcd.cluster_id)) => {
                 Word::Down(format!("answers for another cluster ({})", etcd.cluster_id))
             }
-            (_, Some(false)) => Word::Down(format!("has a directory that is {}", report.directory.state.as_str())),
+            (_, Some(false)) => lost(&format!("has a directory that is {}", report.directory.state.as_str())),
             (Some(etcd), _) if etcd.leader.is_none() => Word::NoLeader,
             (Some(_) | None, _) => Word::Down("runs no serving etcd".into()),
         },
-        // Where the Pod goes, nothing starts etcd again.
-        Link::Down {
-            last: Some((report, _)),
-            ..
-        } if has_ended(report) && member.fact.pod.ours().is_some_and(|pod| pod.deleting) => {
-            Word::Down("is being deleted, and its etcd has ended".into())
-        }
+        // In memory a Pod made after the data were is an empty one.
         Link::Down { .. } | Link::None => {
-            let renewed = view.facts.cluster.spec.medium == Medium::Memory
-                && member.fact.pod.ours().map(|pod| pod.uid.as_str()) != member.fact.record.pod_uid.as_deref();
-            if renewed {
-                Word::Down("has a new Pod, and its data went with the old one".into())
+            if in_memory && Some(pod.uid.as_str()) != member.fact.record.pod_uid.as_deref() {
+                Word::Gone("has a new Pod, and its data went with the old one".into())
             } else {
                 Word::Silent
             }
@@ -186,10 +197,13 @@ fn word(view: &View, member: &MemberView) -> Word {
     }
 }
 
-fn has_ended(report: &Report) -> bool {
+/// etcd has ended, or serves no clients any more, which is the first thing it does when it is asked to end.
+fn has_stopped(report: &Report) -> bool {
+    let serves = report.etcd.as_ref().is_some_and(|etcd| etcd.serving);
     match report.process.state {
         ProcessState::Absent | ProcessState::Held | ProcessState::Stopped => true,
-        ProcessState::Unspecified | ProcessState::Starting | ProcessState::Running => false,
+        ProcessState::Running => !serves,
+        ProcessState::Unspecified | ProcessState::Starting => false,
     }
 }
 
@@ -197,7 +211,7 @@ fn describe(name: &str, word: &Word) -> Option<String> {
     match word {
         Word::Well => None,
         Word::NoLeader => Some(format!("{name} knows no leader")),
-        Word::Down(why) => Some(format!("{name} {why}")),
+        Word::Down(why) | Word::Gone(why) => Some(format!("{name} {why}")),
         Word::Silent => Some(format!("{name} is not heard")),
     }
 }
