@@ -3,6 +3,7 @@
 //! * [`agent`]: operator and agent, mTLS gRPC on [`pod::AGENT_GRPC_PORT`] (`agent.proto`).
 //! * [`supervisor`]: agent and supervisor, a Unix socket inside the Pod (`supervisor.proto`).
 //! * [`pod`]: paths, environment and ports that the operator's Pod builder and the agent share.
+//! * [`exit`]: how an end of etcd is called.
 //! * [`names`]: the names inside the certificates of the link.
 
 /// Generated from `agent.proto`.
@@ -28,6 +29,7 @@ pub mod supervisor {
 }
 
 pub mod codec;
+pub mod exit;
 pub mod names;
 pub mod pod;
 

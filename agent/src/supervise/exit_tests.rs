@@ -207,3 +207,9 @@ fn code_and_signal_are_shown_as_a_shell_shows_them() {
     assert_eq!((End::Signal(9).code(), End::Signal(9).signal()), (137, 9));
     assert_eq!((End::Code(2).code(), End::Code(2).signal()), (2, 0));
 }
+
+#[test]
+fn the_classes_that_the_operator_knows_have_the_names_that_it_knows() {
+    assert_eq!(Class::Vanished.to_string(), proto::exit::VANISHED);
+    assert_eq!(Class::OutOfMemory.to_string(), proto::exit::OUT_OF_MEMORY);
+}

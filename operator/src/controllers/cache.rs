@@ -13,7 +13,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 
 use kube::core::PartialObjectMeta;
 
-use super::mirror::{ClusterKey, Item, Mirror};
+use super::{
+    mirror::{ClusterKey, Item, Mirror},
+    pod::OutOfMemory,
+};
 use crate::plan::facts;
 
 /// All mirrors.
@@ -40,6 +43,8 @@ pub(super) struct Cache {
 pub(super) struct PodInfo {
     /// Its owners.
     pub owners: Vec<OwnerReference>,
+    /// Its etcd container was last ended for memory.
+    pub out_of_memory: Option<OutOfMemory>,
     /// The rest.
     pub pod: facts::Pod,
 }
@@ -113,6 +118,7 @@ pub(super) fn member(mut object: EtcdMember) -> Option<Item<EtcdMember>> {
 pub(super) fn pod(object: &Pod) -> Option<Item<PodInfo>> {
     let info = PodInfo {
         owners: object.metadata.owner_references.clone().unwrap_or_default(),
+        out_of_memory: super::pod::out_of_memory(object),
         pod: super::pod::fact(object)?,
     };
     keep(&object.metadata, cluster_of(&object.metadata), info)

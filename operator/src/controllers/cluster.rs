@@ -25,10 +25,13 @@ use super::{
     report,
 };
 use crate::{
+    metrics::ClusterState,
     plan::{
         self,
-        facts::{Facts, Member},
-        member_status, quorum, status,
+        facts::{Facts, Link, Member},
+        member_status,
+        quorum::{self, Quorum},
+        status,
         step::{Plan, Step},
         view::View,
     },
@@ -155,6 +158,7 @@ async fn finish(
         memory.busy
     });
     log_failures(key, facts, &failures, memory);
+    measure(world, key, facts, plan, &members);
     // The next pass follows at once and reports what the steps have led to; reporting in between would only delay it.
     // So does one after a failure that passes by itself: what is to be reported is known only then.
     let passing = !failures.is_empty()
@@ -175,7 +179,7 @@ async fn finish(
                 true
             }
             Err(error) => {
-                delay = delay.min(report_failed(key, &error, memory));
+                delay = delay.min(report_failed(world, key, &error, memory));
                 false
             }
         }
@@ -211,6 +215,46 @@ async fn finish(
         .metrics
         .pass(started.elapsed(), failures.is_empty() && reported);
     delay
+}
+
+/// What the metrics say of the cluster.
+fn measure(
+    world: &World,
+    key: &ClusterKey,
+    facts: &Facts,
+    plan: &Plan,
+    members: &std::collections::HashMap<String, std::sync::Arc<crds::EtcdMember>>,
+) {
+    let view = View::new(facts);
+    let unheard = |member: &Member| match &member.link {
+        Link::Down { since, last, .. } => Some(last.as_ref().map_or(*since, |(_, at)| *at)),
+        Link::Up { .. } | Link::None => None,
+    };
+    let kills = |member: &crds::EtcdMember| member.status.as_ref()?.exit.as_ref().map(|exit| exit.oom_kills);
+    let state = ClusterState {
+        voters: view.voters(),
+        healthy: view.healthy_voters(),
+        has_quorum: match quorum::judge(&view) {
+            Quorum::Healthy | Quorum::Serving { .. } => Some(true),
+            Quorum::NotFormed | Quorum::Lost { .. } | Quorum::AllLost | Quorum::Unreachable => Some(false),
+            Quorum::Undecided => None,
+        },
+        target: view.target(),
+        oom_kills: members
+            .values()
+            .filter_map(|member| u64::try_from(kills(member)?).ok())
+            .sum(),
+        unheard_since: facts.members.iter().filter_map(unheard).min(),
+        waits: plan.waits.iter().map(|wait| wait.reason.as_str()).collect(),
+    };
+    world.operator.metrics.cluster(metrics_key(key), facts.now, state);
+}
+
+fn metrics_key(key: &ClusterKey) -> crate::agents::ClusterKey {
+    crate::agents::ClusterKey {
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+    }
 }
 
 /// Nothing tells when an agent that never came up could: what it needs is looked at again.
@@ -261,7 +305,8 @@ fn refused_for_long(facts: &Facts) -> bool {
 }
 
 /// A status could not be written: says how long to wait.
-fn report_failed(key: &ClusterKey, error: &PassError, memory: &Mutex<Memory>) -> Duration {
+fn report_failed(world: &World, key: &ClusterKey, error: &PassError, memory: &Mutex<Memory>) -> Duration {
+    world.operator.metrics.error(error.class());
     let text = error.to_string();
     with(memory, |memory| {
         let wait = memory.back_off();
@@ -304,7 +349,11 @@ async fn tell(
             let object = members.get(&member.fact.name)?;
             let old = object.status.clone().unwrap_or_default();
             let generation = object.metadata.generation.unwrap_or(0);
-            let new = member_status::member(&view, plan, member, generation, &old);
+            let mut new = member_status::member(&view, plan, member, generation, &old);
+            let pod = world.cache.pods.get(key, &member.fact.name);
+            if let Some(kill) = pod.and_then(|pod| pod.out_of_memory) {
+                member_status::explain(&mut new, &old, kill.at);
+            }
             Some((member.fact, old, new))
         })
         .collect();
@@ -345,6 +394,10 @@ async fn tell(
             let answer = report::write(lease, api, &member.name, &member.uid, old, new, report::MEMBER_RECORDS).await?;
             if let Some(item) = answer.and_then(cache::member) {
                 world.cache.members.put(item);
+            }
+            let kills = |status: &crds::EtcdMemberStatus| status.exit.as_ref().map_or(0, |exit| exit.oom_kills);
+            if kills(new) > kills(old) {
+                events::of_kill(world, cluster, &member.name, kills(new));
             }
             Ok(())
         }
@@ -401,6 +454,7 @@ async fn release_former(world: &World, key: &ClusterKey, objects: &Objects) -> O
 /// The cluster object is not there: its members are let go, nothing else is done.
 async fn gone(world: &World, key: &ClusterKey) -> Option<Duration> {
     let members = world.cache.members.of(key);
+    world.operator.metrics.forget(&metrics_key(key));
     if let Some(memory) = world.forget(key) {
         for name in with(&memory, |memory| std::mem::take(&mut memory.linked)) {
             links::forget(world, &key.namespace, &name);

@@ -61,6 +61,24 @@ impl PassError {
         }
     }
 
+    /// Its class, for metrics.
+    #[must_use]
+    pub(super) fn class(&self) -> &'static str {
+        match self {
+            Self::NotLeader(_) => "NotLeader",
+            Self::Kube { source, .. } if is_conflict(source) => "KubeConflict",
+            Self::Kube { source, .. } if matches!(&**source, kube::Error::Api(_)) => "KubeRefused",
+            Self::Kube { .. } | Self::KubeSilent { .. } => "KubeSilent",
+            Self::Etcd(error) if error.refusal().is_some() => "EtcdRefused",
+            Self::Etcd(_) => "EtcdSilent",
+            Self::Agent(LinkError::Refused { .. }) => "AgentRefused",
+            Self::Agent(_) => "AgentSilent",
+            Self::Pki(_) => "Certificate",
+            Self::NameTaken { .. } => "NameTaken",
+            Self::Stale { .. } => "Stale",
+        }
+    }
+
     /// etcd itself said no.
     #[must_use]
     pub(super) fn is_refusal(&self) -> bool {

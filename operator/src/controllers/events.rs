@@ -16,6 +16,14 @@ pub(super) fn of_conditions(world: &World, cluster: &EtcdCluster, told: &[status
     }
 }
 
+/// A member's etcd was killed for memory.
+pub(super) fn of_kill(world: &World, cluster: &EtcdCluster, member: &str, kills: i32) {
+    let note = format!(
+        "etcd of {member} was killed because it took more memory than its limit, {kills} times by now: raise the limit"
+    );
+    publish(world, cluster, true, "EtcdOutOfMemory", &note, "Observe");
+}
+
 /// Of steps that were carried out.
 pub(super) fn of_steps(world: &World, cluster: &EtcdCluster, done: &[Step]) {
     for step in done {

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Instant,
 };
 
 use crds::{EtcdCluster, EtcdMember};
@@ -128,8 +129,10 @@ impl<'w> Executor<'w> {
             if self.with_memory(|memory| memory.failing.holds_up_here(steps, place, now)) {
                 return (done, None);
             }
+            let metrics = &self.world.operator.metrics;
+            let began = Instant::now();
             let answer = self.step(step).await;
-            self.world.operator.metrics.step(step.kind(), answer.is_ok());
+            metrics.step(step.kind(), began.elapsed(), answer.is_ok());
             match answer {
                 Ok(effect) => {
                     self.with_memory(|memory| memory.failing.succeeded(step));
@@ -139,6 +142,7 @@ impl<'w> Executor<'w> {
                     }
                 }
                 Err(error) => {
+                    metrics.error(error.class());
                     let now = self.now();
                     let (times, tell) = self.with_memory(|memory| memory.failing.failed(step, &error, now));
                     return (done, Some(Failure { error, times, tell }));

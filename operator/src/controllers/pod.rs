@@ -1,7 +1,7 @@
 //! What a Pod object says.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 use kube::ResourceExt;
 
 use crate::plan::facts::{self, Trouble, Version};
@@ -39,6 +39,25 @@ pub(super) fn fact(pod: &Pod) -> Option<facts::Pod> {
         etcd_version: etcd.and_then(|container| tag_version(container.image.as_deref()?)),
         trouble: trouble(pod),
     })
+}
+
+/// A kill of the etcd container for memory: on cgroup v2 the kernel ends all of its processes at once, the supervisor
+/// too, so that only kubelet can tell why (D29).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OutOfMemory {
+    /// When.
+    pub at: Timestamp,
+}
+
+/// The last end of the etcd container, if it was that.
+#[must_use]
+pub(super) fn out_of_memory(pod: &Pod) -> Option<OutOfMemory> {
+    let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
+    let etcd = statuses.iter().find(|status| status.name == ETCD_CONTAINER)?;
+    let ended = |state: &Option<ContainerState>| state.as_ref()?.terminated.clone();
+    let end = ended(&etcd.state).or_else(|| ended(&etcd.last_state))?;
+    let at = end.finished_at?.0;
+    (end.reason.as_deref() == Some("OOMKilled")).then_some(OutOfMemory { at })
 }
 
 fn tag_version(image: &str) -> Option<Version> {
@@ -118,6 +137,31 @@ mod tests {
         assert_eq!(version("localhost:5000/etcd:v3.5.0@sha256:abc"), Some("3.5.0".into()));
         assert_eq!(version("localhost:5000/etcd"), None);
         assert_eq!(version("etcd:latest"), None);
+    }
+
+    #[test]
+    fn d29_the_last_end_of_the_container_tells_of_a_kill_for_memory() {
+        let pod = |state: serde_json::Value, last: serde_json::Value| -> Pod {
+            serde_json::from_value(serde_json::json!({
+                "metadata": {"name": "p"},
+                "status": {"containerStatuses": [
+                    {"name": "other", "image": "", "imageID": "", "ready": true, "restartCount": 1,
+                     "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-06-01T00:00:00Z"}}},
+                    {"name": "etcd", "image": "", "imageID": "", "ready": true, "restartCount": 1, "state": state, "lastState": last},
+                ]},
+            }))
+            .unwrap()
+        };
+        let ended = |reason: &str, at: &str| serde_json::json!({"terminated": {"exitCode": 137, "reason": reason, "finishedAt": at}});
+        let runs = || serde_json::json!({"running": {"startedAt": "2026-06-01T12:00:01Z"}});
+        let killed = ended("OOMKilled", "2026-06-01T12:00:00Z");
+        let at = |pod: &Pod| out_of_memory(pod).map(|kill| kill.at.to_string());
+        let noon = Some("2026-06-01T12:00:00Z".to_owned());
+        assert_eq!(at(&pod(runs(), killed.clone())), noon);
+        assert_eq!(at(&pod(killed.clone(), serde_json::json!({}))), noon);
+        // What came after it was something else.
+        assert_eq!(at(&pod(ended("Error", "2026-06-01T13:00:00Z"), killed)), None);
+        assert_eq!(at(&pod(runs(), serde_json::json!({}))), None);
     }
 
     #[test]

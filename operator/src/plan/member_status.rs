@@ -6,6 +6,7 @@ use crds::{
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use proto::exit::{OUT_OF_MEMORY, VANISHED};
 
 use super::{
     facts::{Medium, Version},
@@ -69,7 +70,7 @@ pub fn member(
             bytes: Some(coarse(i64::try_from(report.directory.bytes).unwrap_or(i64::MAX))),
             quarantined: Vec::new(),
         });
-        status.exit = exit(report);
+        status.exit = exit(report, old.exit.as_ref());
     }
     for condition in member_conditions(plan, member, generation) {
         conditions::set(&mut status.conditions, condition, view.facts.now);
@@ -92,7 +93,7 @@ pub fn is_urgent(old: &EtcdMemberStatus, new: &EtcdMemberStatus) -> bool {
     told(old) != told(new)
 }
 
-fn exit(report: &Report) -> Option<EtcdExit> {
+fn exit(report: &Report, old: Option<&EtcdExit>) -> Option<EtcdExit> {
     let count = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
     report.process.exit.as_ref().map(|exit| EtcdExit {
         code: exit.code,
@@ -100,8 +101,23 @@ fn exit(report: &Report) -> Option<EtcdExit> {
         last_lines: exit.last_lines.clone(),
         at: Timestamp::from_second(exit.at).ok().map(Time),
         restarts: count(report.process.restarts),
-        oom_kills: count(report.process.oom_kills),
+        // The supervisor does not know of those that took it along.
+        oom_kills: count(report.process.oom_kills).max(old.map_or(0, |old| old.oom_kills)),
     })
+}
+
+/// Kubernetes says that the etcd container was ended for memory at that time. Where the supervisor ended with it, its
+/// successor can only tell that etcd has vanished, and this is why (D29).
+pub fn explain(status: &mut EtcdMemberStatus, old: &EtcdMemberStatus, killed: Timestamp) {
+    let Some(exit) = status.exit.as_mut().filter(|exit| exit.class == VANISHED) else {
+        return;
+    };
+    let is_counted = |old: &EtcdExit| old.class == OUT_OF_MEMORY && old.at == Some(Time(killed));
+    OUT_OF_MEMORY.clone_into(&mut exit.class);
+    exit.at = Some(Time(killed));
+    if !old.exit.as_ref().is_some_and(is_counted) {
+        exit.oom_kills = exit.oom_kills.saturating_add(1);
+    }
 }
 
 fn member_conditions(plan: &Plan, member: &MemberView, generation: i64) -> Vec<NewCondition> {
@@ -167,4 +183,51 @@ fn member_conditions(plan: &Plan, member: &MemberView, generation: i64) -> Vec<N
         });
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vanished(oom_kills: i32) -> EtcdMemberStatus {
+        EtcdMemberStatus {
+            exit: Some(EtcdExit {
+                code: 137,
+                class: VANISHED.into(),
+                at: Some(Time(Timestamp::UNIX_EPOCH)),
+                oom_kills,
+                ..EtcdExit::default()
+            }),
+            ..EtcdMemberStatus::default()
+        }
+    }
+
+    #[test]
+    fn d29_an_etcd_that_vanished_when_its_container_was_killed_for_memory_is_said_to_be_and_counted_once() {
+        let noon: Timestamp = "2026-06-01T12:00:00Z".parse().unwrap();
+        let mut first = vanished(0);
+        explain(&mut first, &EtcdMemberStatus::default(), noon);
+        let exit = first.exit.clone().unwrap();
+        assert_eq!(
+            (exit.class.as_str(), exit.oom_kills, exit.at),
+            (OUT_OF_MEMORY, 1, Some(Time(noon)))
+        );
+        // The report goes on saying what it said: nothing changes any more.
+        let mut again = vanished(1);
+        explain(&mut again, &first, noon);
+        assert_eq!(again.exit, first.exit);
+        // The next kill is another one.
+        let mut next = vanished(1);
+        explain(&mut next, &first, "2026-06-01T13:00:00Z".parse().unwrap());
+        assert_eq!(next.exit.unwrap().oom_kills, 2);
+    }
+
+    #[test]
+    fn an_end_that_the_supervisor_saw_is_told_as_it_saw_it() {
+        let mut seen = vanished(0);
+        seen.exit.as_mut().unwrap().class = "Hung".into();
+        let before = seen.clone();
+        explain(&mut seen, &EtcdMemberStatus::default(), Timestamp::UNIX_EPOCH);
+        assert_eq!(seen, before);
+    }
 }

@@ -27,7 +27,7 @@ pub async fn write_gap(stand: &Stand, run: usize) -> Result<Readings> {
     stand.form(&name, &stand::disk()).await?;
     let (stop, stopped) = watch::channel(false);
     let writes = client::write(stand, &name, stopped);
-    let changes = async {
+    let sizing = async {
         let changed = async {
             scaled(stand, &name, 5).await?;
             scaled(stand, &name, 3).await
@@ -36,7 +36,7 @@ pub async fn write_gap(stand: &Stand, run: usize) -> Result<Readings> {
         stop.send_replace(true);
         changed.map(drop)
     };
-    let (written, changed) = tokio::join!(writes, changes);
+    let (written, changed) = tokio::join!(writes, sizing);
     changed?;
     let written = written?;
     let missing = written.missing(stand, &name).await?;

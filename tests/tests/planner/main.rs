@@ -9,6 +9,7 @@ mod deletion;
 mod formation;
 mod loss;
 mod membership;
+mod quorum;
 mod status;
 mod unanswered;
 

@@ -1,13 +1,5 @@
 //! When a quorum is said to be lost: as soon as it is known, and never for an election.
 
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests")]
-
-#[allow(
-    dead_code,
-    reason = "shared with the other tests of the planner, which use all of it"
-)]
-mod simulator;
-
 use jiff::SignedDuration;
 use operator::plan::{
     facts::{Fact, Facts, Link, Medium, PodFact},
@@ -15,7 +7,7 @@ use operator::plan::{
     report::ProcessState,
     view::View,
 };
-use simulator::Sim;
+use tests::model::Sim;
 
 /// A formed cluster whose list nobody can give any more.
 fn formed(size: u32, medium: Medium) -> Facts {
@@ -169,6 +161,7 @@ fn a_member_whose_pod_goes_and_whose_etcd_has_ended_is_down_when_its_agent_ends_
         falls_silent(&mut facts, member);
     }
     assert!(!is_lost(&facts), "the supervisor may have started them again");
-    [1, 2].into_iter().for_each(|member| pod_goes(&mut facts, member));
+    pod_goes(&mut facts, 1);
+    pod_goes(&mut facts, 2);
     assert!(is_lost(&facts), "{:?}", judge(&facts));
 }

@@ -1,11 +1,14 @@
 //! The operator's metrics, in Prometheus' text format.
 
+mod clusters;
+
 use std::{
     fmt,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
+use jiff::Timestamp;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric},
@@ -19,7 +22,13 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{agents::Links, leader::Validity, rbac};
+pub use self::clusters::ClusterState;
+use self::clusters::Clusters;
+use crate::{
+    agents::{ClusterKey, Links},
+    leader::Validity,
+    rbac,
+};
 
 /// How something ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
@@ -46,22 +55,41 @@ struct StepLabels {
     outcome: Outcome,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabels {
+    step: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ErrorLabels {
+    class: &'static str,
+}
+
 /// All metric families of what the controllers do.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     passes: Family<PassLabels, Counter>,
     pass_seconds: Histogram,
     steps: Family<StepLabels, Counter>,
+    step_seconds: Family<KindLabels, Histogram, fn() -> Histogram>,
+    errors: Family<ErrorLabels, Counter>,
+    clusters: Clusters,
+}
+
+/// 1 ms to 8 s.
+fn seconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 2.0, 14))
 }
 
 impl Default for Metrics {
     fn default() -> Self {
-        // 1 ms to 8 s.
-        let buckets = exponential_buckets(0.001, 2.0, 14);
         Self {
             passes: Family::default(),
-            pass_seconds: Histogram::new(buckets),
+            pass_seconds: seconds(),
             steps: Family::default(),
+            step_seconds: Family::new_with_constructor(seconds),
+            errors: Family::default(),
+            clusters: Clusters::default(),
         }
     }
 }
@@ -74,13 +102,31 @@ impl Metrics {
     }
 
     /// A step of a plan has been carried out, or has failed. `step` is one of a fixed set of names.
-    pub fn step(&self, step: &'static str, ok: bool) {
+    pub fn step(&self, step: &'static str, took: Duration, ok: bool) {
         self.steps
             .get_or_create(&StepLabels {
                 step,
                 outcome: ok.into(),
             })
             .inc();
+        self.step_seconds
+            .get_or_create(&KindLabels { step })
+            .observe(took.as_secs_f64());
+    }
+
+    /// Something went wrong in a pass. `class` is one of a fixed set of names.
+    pub fn error(&self, class: &'static str) {
+        self.errors.get_or_create(&ErrorLabels { class }).inc();
+    }
+
+    /// A look at one cluster has ended; its facts are of that time.
+    pub fn cluster(&self, key: ClusterKey, at: Timestamp, state: ClusterState) {
+        self.clusters.seen(key, at, state);
+    }
+
+    /// The cluster is gone, and so is what was told of it.
+    pub fn forget(&self, key: &ClusterKey) {
+        self.clusters.forget(key);
     }
 }
 
@@ -102,6 +148,9 @@ pub fn registry(metrics: &Metrics, sources: Sources) -> Registry {
         passes,
         pass_seconds,
         steps,
+        step_seconds,
+        errors,
+        clusters,
     } = metrics.clone();
     registry.register(
         "build",
@@ -115,6 +164,9 @@ pub fn registry(metrics: &Metrics, sources: Sources) -> Registry {
         pass_seconds,
     );
     registry.register("steps", "Steps of plans that were carried out or failed", steps);
+    registry.register("step_duration_seconds", "How long steps take", step_seconds);
+    registry.register("errors", "What went wrong in looks at clusters, by class", errors);
+    registry.register_collector(Box::new(clusters));
     registry.register_collector(Box::new(sources));
     registry
 }
@@ -122,6 +174,12 @@ pub fn registry(metrics: &Metrics, sources: Sources) -> Registry {
 impl fmt::Debug for Sources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Sources")
+    }
+}
+
+impl Collector for Clusters {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        Self::encode(self, &mut encoder, Timestamp::now())
     }
 }
 
@@ -163,7 +221,31 @@ mod tests {
         let authority = Authority::new(Bundle::generate(now).unwrap(), now).unwrap();
         let metrics = Metrics::default();
         metrics.pass(Duration::from_millis(3), true);
-        metrics.step("AddLearner", false);
+        metrics.step("AddLearner", Duration::from_millis(5), false);
+        metrics.error("EtcdRefused");
+        let cluster = |name: &str| ClusterKey {
+            namespace: "ns".into(),
+            name: name.into(),
+        };
+        let state = ClusterState {
+            voters: 3,
+            healthy: 2,
+            has_quorum: Some(true),
+            target: 5,
+            oom_kills: 1,
+            unheard_since: Some(Timestamp::now() - jiff::SignedDuration::from_secs(100)),
+            waits: ["Unschedulable", "PodStarting"].into(),
+        };
+        let earlier = Timestamp::now() - jiff::SignedDuration::from_secs(60);
+        metrics.cluster(cluster("c"), earlier, state.clone());
+        metrics.cluster(cluster("gone"), earlier, state.clone());
+        metrics.forget(&cluster("gone"));
+        // A moment in which nothing is known of the quorum is not its end.
+        let unknown = ClusterState {
+            has_quorum: None,
+            ..state
+        };
+        metrics.cluster(cluster("c"), earlier, unknown);
         let sources = Sources {
             links: Arc::new(Links::new(Arc::new(authority)).0.into()),
             lease: Arc::new(Validity::always()),
@@ -177,9 +259,24 @@ mod tests {
             "etcd_operator_passes_total{outcome=\"ok\"} 1",
             "etcd_operator_steps_total{step=\"AddLearner\",outcome=\"error\"} 1",
             "etcd_operator_pass_duration_seconds_count 1",
+            "etcd_operator_step_duration_seconds_count{step=\"AddLearner\"} 1",
+            "etcd_operator_errors_total{class=\"EtcdRefused\"} 1",
+            "etcd_operator_cluster_voters{namespace=\"ns\",cluster=\"c\"} 3",
+            "etcd_operator_cluster_healthy_voters{namespace=\"ns\",cluster=\"c\"} 2",
+            "etcd_operator_cluster_has_quorum{namespace=\"ns\",cluster=\"c\"} 1",
+            "etcd_operator_cluster_target_members{namespace=\"ns\",cluster=\"c\"} 5",
+            "etcd_operator_cluster_oom_kills{namespace=\"ns\",cluster=\"c\"} 1",
+            "etcd_operator_waits{reason=\"Unschedulable\"} 1",
         ] {
             assert!(text.lines().any(|one| one == line), "{line} is missing in\n{text}");
         }
+        let value = |metric: &str| -> u64 {
+            let line = text.lines().find(|line| line.starts_with(metric)).unwrap();
+            line.rsplit(' ').next().unwrap().parse().unwrap()
+        };
+        assert!(value("etcd_operator_cluster_facts_age_seconds{") >= 60);
+        assert!(value("etcd_operator_cluster_unheard_seconds{") >= 100);
+        assert!(!text.contains("cluster=\"gone\""), "{text}");
         assert!(text.ends_with("# EOF\n"));
     }
 }
