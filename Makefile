@@ -19,13 +19,14 @@ export PATH := $(PATH):$(CURDIR)/.local/kube/bin
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-setup: ## packages, Rust target and test runner that everything below needs (idempotent)
+setup: ## packages and Rust target that everything below needs (idempotent)
 	@tests/kube/setup.sh
 
 demo: setup ## the main job: a local Kubernetes, the operator, a cluster that forms, serves and heals
 	@tests/demo.sh
 
-test: setup ## every test; ends with the runner's count
+test: ## every test; ends with the runner's count
+	@tests/kube/setup.sh --tests
 	@tests/run.sh
 
 lint: setup ## format, clippy, one TLS stack

@@ -1,7 +1,15 @@
 #!/usr/bin/env bash
-# What the project needs on a machine, installed where it is missing: Debian packages, a Rust target, the test runner.
+# What the project needs on a machine, installed where it is missing: Debian packages and a Rust target.
 # Can be run at any time; where all is there it takes a moment.
+# usage: tests/kube/setup.sh [--tests]
+#   --tests   the test runner, too: building it takes minutes
 set -euo pipefail
+
+case "${1:-}" in
+  "") tests= ;;
+  --tests) tests=yes ;;
+  *) sed -n '4,5s/^# //p' "$0" >&2; exit 2 ;;
+esac
 
 NEXTEST=0.9.151
 GO_AT_LEAST=1.26
@@ -54,6 +62,7 @@ else
   [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ] || fail "Rust has no target $target: install it"
 fi
 
+[ "$tests" ] || exit 0
 case "$(cargo nextest --version 2>/dev/null)" in
   "cargo-nextest $NEXTEST"*) ;;
   *)

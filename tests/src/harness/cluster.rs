@@ -8,11 +8,12 @@
 use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
-use crds::{EtcdCluster, EtcdClusterStatus, EtcdMember, labels};
+use crds::{EtcdCluster, EtcdClusterStatus, EtcdMember, MemberRole, labels};
 use k8s_openapi::{
     api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service},
     api::discovery::v1::EndpointSlice,
     api::policy::v1::PodDisruptionBudget,
+    apimachinery::pkg::apis::meta::v1::Time,
 };
 use kube::{
     Api, Resource, ResourceExt,
@@ -22,7 +23,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{AgentHttp, Etcd, Listed, Process, World, Writer, condition::lines, history::Clients, says, until};
+use super::{AgentHttp, Etcd, Listed, Process, World, Writer, condition::{condition, lines}, history::Clients, says, until};
 use crate::kube::Place;
 
 /// Time that a cluster may take to form or to change on a busy machine. What it should take is measured elsewhere.
@@ -192,6 +193,19 @@ impl<'a> Cluster<'a> {
             says(&self.status().await?.conditions, type_, status, reasons, parts)
         })
         .await
+    }
+
+    /// When a condition of it last became what it is.
+    pub async fn transition(&self, type_: &str) -> Result<Time> {
+        let conditions = self.status().await?.conditions;
+        Ok(condition(&conditions, type_)?.last_transition_time.clone())
+    }
+
+    /// The name of the member that leads, by the status.
+    pub async fn leader(&self) -> Result<String> {
+        let members = self.status().await?.members;
+        let leader = members.into_iter().find(|member| member.role == MemberRole::Leader);
+        Ok(leader.context("nobody leads")?.name)
     }
 
     /// A client of the first member that answers.

@@ -137,6 +137,28 @@ fn quorum_lost_with_two_memory_pods_is_said_at_once_and_nothing_is_rebuilt() -> 
 }
 
 #[test]
+fn a_leader_that_is_killed_again_and_again_never_ends_availability() -> Outcome {
+    scenario("election", async |world| {
+        let cluster = world.create("c", &spec::disk(3)).await?;
+        cluster.settled(3).await?;
+        let since = cluster.transition("Available").await?;
+        for _ in 0..5 {
+            let killed = cluster.leader().await?;
+            cluster.etcd_process(&killed).await?.kill()?;
+            until("another one leads", FORMATION, async || {
+                ensure!(cluster.leader().await? != killed, "{killed} is still said to lead");
+                Ok(())
+            })
+            .await?;
+            cluster.settled(3).await?;
+        }
+        let now = cluster.transition("Available").await?;
+        ensure!(now == since, "Available changed at {now:?}");
+        Ok(())
+    })
+}
+
+#[test]
 fn d23_an_etcd_that_hangs_is_ended_and_started_again() -> Outcome {
     scenario("d23", async |world| {
         let cluster = world.create("c", &spec::disk(1)).await?;

@@ -82,6 +82,50 @@ fn quorum_lost_with_two_nodes_cut_off_is_said_and_passes_when_they_are_back() ->
 }
 
 #[test]
+fn the_leaders_node_cut_off_is_no_lost_quorum() -> Outcome {
+    scenario_on_nodes("leader-cut", async |world| {
+        let kube = &world.stage.kube;
+        let cluster = world.create("c", &spec::with(spec::disk(3), &spread())).await?;
+        cluster.settled(3).await?;
+        let others = nodes_without_the_operator(world).await?;
+        // One whose node can be cut off without the operator must lead.
+        let (leader, node) = until("a leader elsewhere", FORMATION, async || {
+            let leader = cluster.leader().await?;
+            let on = cluster.pod(&leader).await?.spec.and_then(|spec| spec.node_name);
+            let node = others
+                .iter()
+                .find(|n| on.as_deref() == Some(&tests::kube::node_name(**n)));
+            let Some(node) = node else {
+                cluster.etcd_process(&leader).await?.kill()?;
+                tokio::time::sleep(Duration::from_secs(3)).await;
+                bail!("{leader} leads on the operator's node")
+            };
+            Ok((leader, *node))
+        })
+        .await?;
+        cluster.settled(3).await?;
+        let since = cluster.transition("Available").await?;
+        kube.cut_off(node).await?;
+        let outcome = cluster
+            .says(
+                Duration::from_secs(30),
+                "Degraded",
+                "True",
+                &["MembersUnhealthy"],
+                &[&leader],
+            )
+            .await;
+        kube.reconnect(node).await?;
+        outcome?;
+        until("the nodes are back", FORMATION, async || nodes_ready(world).await).await?;
+        cluster.settled(3).await?;
+        let now = cluster.transition("Available").await?;
+        ensure!(now == since, "Available changed at {now:?}");
+        Ok(())
+    })
+}
+
+#[test]
 fn d22_n06_after_a_power_cut_of_every_node_disk_members_come_back_with_no_operator() -> Outcome {
     scenario_on_nodes("power", async |world| {
         let kube = &world.stage.kube;
