@@ -23,7 +23,12 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{AgentHttp, Etcd, Listed, Process, World, Writer, condition::{condition, lines}, history::Clients, says, until};
+use super::{
+    AgentHttp, Etcd, Listed, Process, World, Writer,
+    condition::{condition, lines},
+    history::Clients,
+    says, until,
+};
 use crate::kube::Place;
 
 /// Time that a cluster may take to form or to change on a busy machine. What it should take is measured elsewhere.
