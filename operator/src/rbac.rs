@@ -31,6 +31,8 @@ pub struct Verb {
 pub enum Own {
     /// Wherever clusters are.
     Everywhere,
+    /// On objects that are in no namespace.
+    Cluster,
     /// In the operator's own namespace, on any name.
     Namespace,
     /// In the operator's own namespace, on one object.
@@ -45,7 +47,7 @@ impl fmt::Display for Verb {
             write!(f, ".{}", self.group)?;
         }
         match self.own {
-            Own::Everywhere => Ok(()),
+            Own::Everywhere | Own::Cluster => Ok(()),
             Own::Namespace => f.write_str(" (operator's namespace)"),
             Own::Object(name) => write!(f, " {name} (operator's namespace)"),
         }
@@ -98,18 +100,26 @@ const EVERYWHERE: &[Row] = &[
     ("events.k8s.io", &["events"], &["create", "patch"]),
 ];
 
+/// What is in no namespace: whether a member's node is gone, and whether its volume can be used elsewhere.
+const CLUSTER: &[Row] = &[
+    ("", &["nodes"], &["list", "watch"]),
+    ("", &["persistentvolumes"], &["get"]),
+];
+
 /// Every verb the operator needs.
 #[must_use]
 pub fn needed(leader_elect: bool) -> Vec<Verb> {
     let mut all = Vec::new();
-    for (group, resources, verbs) in EVERYWHERE {
-        for resource in *resources {
-            all.extend(verbs.iter().map(|verb| Verb {
-                group,
-                resource,
-                verb,
-                own: Own::Everywhere,
-            }));
+    for (rows, own) in [(EVERYWHERE, Own::Everywhere), (CLUSTER, Own::Cluster)] {
+        for (group, resources, verbs) in rows {
+            for resource in *resources {
+                all.extend(verbs.iter().map(|verb| Verb {
+                    group,
+                    resource,
+                    verb,
+                    own,
+                }));
+            }
         }
     }
     all.push(Verb {
@@ -218,6 +228,7 @@ fn review(settings: &Settings, verb: Verb) -> SelfSubjectAccessReview {
     };
     let (namespace, name) = match verb.own {
         Own::Everywhere => (settings.watch_namespace.clone(), None),
+        Own::Cluster => (None, None),
         Own::Namespace => (Some(settings.namespace.clone()), None),
         Own::Object(name) => (Some(settings.namespace.clone()), Some(name.to_owned())),
     };
@@ -340,12 +351,12 @@ mod tests {
                 .collect()
         };
         let everywhere = wanted(|own| match own {
-            Own::Everywhere => Some(""),
+            Own::Everywhere | Own::Cluster => Some(""),
             Own::Namespace | Own::Object(_) => None,
         });
         assert_eq!(granted("ClusterRole"), everywhere);
         let own_namespace = wanted(|own| match own {
-            Own::Everywhere => None,
+            Own::Everywhere | Own::Cluster => None,
             Own::Namespace => Some(""),
             Own::Object(name) => Some(name),
         });

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crds::{
     EtcdCluster, EtcdClusterSpec, EtcdMemberSpec, StorageMedium,
-    etcdcluster::{EtcdClusterStatus, ObservedCluster, QuorumLossPolicy, RolloutSpec},
+    etcdcluster::{EtcdClusterStatus, ObservedCluster, QuorumLossPolicy},
     names::ClusterName,
 };
 use kube::ResourceExt;
@@ -64,6 +64,8 @@ pub fn spec(cluster: &EtcdCluster) -> Spec {
         medium: if memory { Medium::Memory } else { Medium::Disk },
         options: options.as_ref().map(etcd_options).unwrap_or_default(),
         progress_deadline: Duration::from_secs(u64::try_from(*progress_deadline_seconds).unwrap_or(600)),
+        node_loss: Duration::from_secs(u64::try_from(cluster.spec.recovery.node_loss_seconds).unwrap_or(300)),
+        rollout_paused: cluster.spec.rollout.paused,
         is_observed: is_observed(cluster, formed),
         invalid,
         unsupported,
@@ -107,14 +109,12 @@ fn blocks_formation(spec: &EtcdClusterSpec) -> Vec<String> {
 
 /// A cluster can do without these for now.
 fn not_acted_on(spec: &EtcdClusterSpec) -> Vec<String> {
-    let RolloutSpec { paused } = spec.rollout;
     let fields = [
         (
             "spec.recovery.quorumLoss: Automatic",
             spec.recovery.quorum_loss == QuorumLossPolicy::Automatic,
         ),
         ("spec.recovery.restoreFrom", spec.recovery.restore_from.is_some()),
-        ("spec.rollout.paused", paused),
         (
             "spec.agent.adopt: Rolling",
             spec.agent.adopt == crds::AgentAdoption::Rolling,

@@ -65,6 +65,8 @@ words! {
         AgentUnreachable,
         /// Cluster, member: an agent is older than this operator serves.
         AgentTooOld,
+        /// Cluster: an image fails on the first member that got it, and no other one gets it.
+        RolloutHalted,
         /// Any kind: the spec uses a field that is not acted on yet.
         NotImplemented,
         /// Cluster: the operator keeps its hands off because a person asked for it.
@@ -163,6 +165,8 @@ words! {
         LinkUp,
         /// An agent is older than the two minor versions before this operator's.
         VersionTooOld,
+        /// A new agent image does not come up.
+        AgentImageFails,
         /// A Pod has no agent.
         PodWithoutAgent,
         /// A data directory belongs to another cluster, member or history.

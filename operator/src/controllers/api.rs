@@ -4,7 +4,7 @@ use std::{future::Future, time::Duration};
 
 use crds::{EtcdCluster, EtcdMember};
 use k8s_openapi::api::{
-    core::v1::{Namespace, PersistentVolumeClaim, Pod, Secret, Service},
+    core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service},
     policy::v1::PodDisruptionBudget,
 };
 use kube::{Api, Client};
@@ -37,6 +37,8 @@ pub(super) struct Apis {
     pub budgets: Api<PodDisruptionBudget>,
     /// Namespaces.
     pub namespaces: Api<Namespace>,
+    /// Volumes.
+    pub volumes: Api<PersistentVolume>,
 }
 
 impl Apis {
@@ -52,6 +54,7 @@ impl Apis {
             secrets: Api::namespaced(client.clone(), namespace),
             budgets: Api::namespaced(client.clone(), namespace),
             namespaces: Api::all(client.clone()),
+            volumes: Api::all(client.clone()),
         }
     }
 }

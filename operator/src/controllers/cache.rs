@@ -16,6 +16,9 @@ use kube::core::PartialObjectMeta;
 use super::{
     mirror::{ClusterKey, Item, Mirror},
     pod::OutOfMemory,
+use super::{
+    mirror::{ClusterKey, Item, Mirror},
+    nodes::Nodes,
 };
 use crate::plan::facts;
 
@@ -36,6 +39,8 @@ pub(super) struct Cache {
     pub budgets: Mirror<PodDisruptionBudget>,
     /// Names that the headless Services give.
     pub names: Mirror<Names>,
+    /// Nodes.
+    pub nodes: Nodes,
 }
 
 /// A Pod.
@@ -45,6 +50,8 @@ pub(super) struct PodInfo {
     pub owners: Vec<OwnerReference>,
     /// Its etcd container was last ended for memory.
     pub out_of_memory: Option<OutOfMemory>,
+    /// Since when it has no place to run.
+    pub times: super::pod::Times,
     /// The rest.
     pub pod: facts::Pod,
 }
@@ -60,6 +67,10 @@ pub(super) struct ClaimInfo {
     pub uid: String,
     /// It was kept when its member's object went.
     pub retained: bool,
+    /// Its volume, once it has one.
+    pub volume: Option<String>,
+    /// Phase `Lost`: its volume is gone.
+    pub lost: bool,
 }
 
 /// Host names and their addresses in one `EndpointSlice`.
@@ -119,6 +130,7 @@ pub(super) fn pod(object: &Pod) -> Option<Item<PodInfo>> {
     let info = PodInfo {
         owners: object.metadata.owner_references.clone().unwrap_or_default(),
         out_of_memory: super::pod::out_of_memory(object),
+        times: super::pod::times(object),
         pod: super::pod::fact(object)?,
     };
     keep(&object.metadata, cluster_of(&object.metadata), info)
@@ -126,13 +138,9 @@ pub(super) fn pod(object: &Pod) -> Option<Item<PodInfo>> {
 
 /// A claim.
 #[must_use]
-pub(super) fn claim(object: &PartialObjectMeta<PersistentVolumeClaim>) -> Option<Item<ClaimInfo>> {
-    claim_meta(&object.metadata)
-}
-
-/// A claim, by its metadata.
-#[must_use]
-pub(super) fn claim_meta(meta: &ObjectMeta) -> Option<Item<ClaimInfo>> {
+pub(super) fn claim(object: &PersistentVolumeClaim) -> Option<Item<ClaimInfo>> {
+    let meta = &object.metadata;
+    let phase = object.status.as_ref().and_then(|status| status.phase.as_deref());
     let info = ClaimInfo {
         owners: meta.owner_references.clone().unwrap_or_default(),
         deleting: meta.deletion_timestamp.is_some(),
@@ -141,6 +149,8 @@ pub(super) fn claim_meta(meta: &ObjectMeta) -> Option<Item<ClaimInfo>> {
             .labels
             .as_ref()
             .is_some_and(|labels| labels.get(crds::labels::RETAINED).is_some_and(|value| value == "true")),
+        volume: object.spec.as_ref().and_then(|spec| spec.volume_name.clone()),
+        lost: phase == Some("Lost"),
     };
     keep(meta, cluster_of(meta), info)
 }

@@ -22,7 +22,7 @@ use super::{
     memory::Memory,
     mirror::ClusterKey,
     observe::{self, Objects},
-    report,
+    place, report,
 };
 use crate::{
     metrics::ClusterState,
@@ -89,6 +89,7 @@ async fn living(world: &World, key: &ClusterKey, objects: Objects) -> Duration {
     if let Err(error) = notice_end_of_namespace(world, key, &mut facts, ends).await {
         tracing::debug!(cluster = %key, %error, "the namespace could not be read");
     }
+    place::volumes(world, key, &memory, &mut facts).await;
     observe::remote(world, &mut facts).await;
     facts.unproven_since = unproven_since(world, key, &facts, &memory);
     let mut plan = plan::plan(&facts);
@@ -130,6 +131,11 @@ fn forget_former(world: &World, key: &ClusterKey, objects: &Objects, memory: &mu
     let uids: Vec<&str> = objects.members.iter().map(|member| member.uid.as_str()).collect();
     memory.identities.retain(|uid, _| uids.contains(&uid.as_str()));
     memory.sent.retain(|uid, _| uids.contains(&uid.as_str()));
+    memory.lost_volumes.retain(|uid, _| uids.contains(&uid.as_str()));
+    if memory.volumes.len() > 2 * uids.len() {
+        // Mostly of members that are gone.
+        memory.volumes.clear();
+    }
     memory.linked = present;
 }
 

@@ -42,6 +42,7 @@ pub(super) fn of_steps(world: &World, cluster: &EtcdCluster, done: &[Step]) {
                 "ClaimRetained",
                 format!("the volume of {member} is kept: every voter's object was deleted"),
             ),
+            Step::SetAgentImage { member, image, .. } => ("AgentImageChanged", format!("{member} gets agent {image}")),
             Step::CreatePod { .. }
             | Step::Latch { .. }
             | Step::CreateMembers { .. }

@@ -205,6 +205,7 @@ impl<'w> Executor<'w> {
             Step::CreatePod { member, voter } => self.create_pod(step, member, *voter).await,
             Step::DeletePod { member, uid } => self.delete_pod(step, member, uid).await,
             Step::SetPodImage { member, uid, version } => self.set_pod_image(step, member, uid, *version).await,
+            Step::SetAgentImage { member, uid, image } => self.set_agent_image(step, member, uid, image).await,
             Step::LabelPod { member, uid, voter } => self.label_pod(step, member, uid, *voter).await,
             Step::ApplyHeadlessService => self.apply_headless_service(step).await,
             Step::ApplyClientService => self.apply_client_service(step).await,
@@ -316,6 +317,7 @@ fn detail(step: &Step) -> String {
         Step::LabelPod { voter, .. } => format!("voter: {voter}"),
         Step::SetDormant { dormant, .. } => format!("dormant: {dormant}"),
         Step::SetVersion { version, .. } | Step::SetPodImage { version, .. } => version.to_string(),
+        Step::SetAgentImage { image, .. } => image.clone(),
         Step::MarkBootstrap { .. }
         | Step::DeleteMember { .. }
         | Step::EnsureFinalizer { .. }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::NodeSelector;
 
 use super::backoff::{self, Failing};
 use crate::plan::facts::{Nudged, Refusal, Sent, Unanswered};
@@ -22,6 +23,10 @@ pub(super) struct Memory {
     pub linked: BTreeSet<String>,
     /// Names that somebody else has (`Kind/name`), and when that was found out.
     pub taken: HashMap<String, Timestamp>,
+    /// Where volumes can be used, by name.
+    pub volumes: HashMap<String, Option<NodeSelector>>,
+    /// Members whose claims have lost their volumes, by UID, and when that was noticed.
+    pub lost_volumes: HashMap<String, Timestamp>,
     /// The raft writes made for a joiner.
     pub nudged: Option<Nudged>,
     /// Since when no voter has proven a quorum.

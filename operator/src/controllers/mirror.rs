@@ -165,6 +165,23 @@ impl<T> Mirror<T> {
             .map(|item| Arc::clone(&item.value))
     }
 
+    /// Looks at every object.
+    pub(super) fn each(&self, mut look: impl FnMut(&Item<T>)) {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        inner.clusters.values().flat_map(BTreeMap::values).for_each(&mut look);
+    }
+
+    /// Clusters with an object of that kind.
+    pub(super) fn clusters_where(&self, mut is: impl FnMut(&T) -> bool) -> HashSet<ClusterKey> {
+        let mut clusters = HashSet::new();
+        self.each(|item| {
+            if is(&item.value) {
+                clusters.insert(item.cluster.clone());
+            }
+        });
+        clusters
+    }
+
     /// Every cluster that something is known of.
     pub(super) fn clusters(&self) -> Vec<ClusterKey> {
         let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);

@@ -15,10 +15,13 @@ mod execute;
 mod links;
 mod memory;
 mod mirror;
+mod nodes;
 mod observe;
+mod place;
 mod pod;
 mod queue;
 mod report;
+mod rollouts;
 mod unimplemented;
 mod watches;
 
@@ -31,7 +34,7 @@ use jiff::Timestamp;
 use kube::runtime::events::Recorder;
 use tokio::sync::Semaphore;
 
-use self::{cache::Cache, memory::Memory, mirror::ClusterKey};
+use self::{cache::Cache, memory::Memory, mirror::ClusterKey, rollouts::Rollouts};
 use crate::{
     agents::{Changes, Links},
     leader::Validity,
@@ -69,6 +72,8 @@ struct World {
     operator: Context,
     cache: Arc<Cache>,
     memories: Mutex<HashMap<ClusterKey, Arc<Mutex<Memory>>>>,
+    /// Turns of clusters in a rollout.
+    rollouts: Rollouts,
     /// Bounds the events under way.
     events: Arc<Semaphore>,
 }
@@ -115,6 +120,7 @@ pub async fn run(context: Context, mut changes: Changes) -> anyhow::Result<()> {
         operator: context,
         cache: Arc::clone(&cache),
         memories: Mutex::default(),
+        rollouts: Rollouts::default(),
         events: Arc::new(Semaphore::new(EVENTS)),
     });
     let passes = async {

@@ -22,6 +22,7 @@ use super::{
     compare, links,
     memory::Memory,
     mirror::{ClusterKey, Item},
+    place,
 };
 use crate::{
     agents::MemberKey,
@@ -31,6 +32,7 @@ use crate::{
             MemberRecord, PodFact, Seed, ServiceState, Services, Version,
         },
         report::{DirectoryState, Report},
+        rollout::{Permit, Rollout, release},
         view::serves,
     },
     resources::{self, Ownership},
@@ -78,7 +80,7 @@ impl Objects {
 /// Facts from the mirrors, the links and the memory of this process: nothing is asked of anybody.
 pub(super) fn local(world: &World, key: &ClusterKey, objects: &Objects, memory: &Memory, now: Timestamp) -> Facts {
     let cluster = &objects.cluster;
-    let members = objects
+    let members: Vec<Member> = objects
         .members
         .iter()
         .map(|member| member_facts(world, key, cluster, member, memory, now))
@@ -95,7 +97,6 @@ pub(super) fn local(world: &World, key: &ClusterKey, objects: &Objects, memory: 
     Facts {
         now,
         cluster: cluster_facts,
-        members,
         list: Fact::Unknown {
             why: "it was not read".into(),
         },
@@ -107,8 +108,26 @@ pub(super) fn local(world: &World, key: &ClusterKey, objects: &Objects, memory: 
         unanswered: memory.unanswered.clone(),
         leader: None,
         retained: retained(&world.cache, key),
+        rollout: rollout(world, key, &members, now),
         missing_verbs: world.operator.rbac.missing().iter().map(ToString::to_string).collect(),
         failed: memory.failing.words(),
+        members,
+    }
+}
+
+/// The fleet is looked at only where there is something to roll out.
+fn rollout(world: &World, key: &ClusterKey, members: &[Member], now: Timestamp) -> Rollout {
+    let image = &world.operator.settings.agent_image;
+    let own = |member: &Member| member.pod.ours().and_then(|pod| pod.agent_image.clone());
+    let behind = members.iter().filter_map(own).any(|own| own != *image);
+    Rollout {
+        agent_image: image.clone(),
+        permit: if behind {
+            world.rollouts.permit(&world.cache, key, image, now)
+        } else {
+            Permit::Granted
+        },
+        version: Version::parse(release(env!("CARGO_PKG_VERSION"))),
     }
 }
 
@@ -211,6 +230,7 @@ fn member_facts(
         identity_ready,
         claim: claim_fact(&world.cache, key, item, memory, now),
         pod,
+        place: place::fact(&world.cache, key, item, now),
         link,
         resolvable,
         record: member_record(member),

@@ -5,10 +5,36 @@ use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 use kube::ResourceExt;
 
 use crate::plan::facts::{self, Trouble, Version};
-use crate::resources::ETCD_CONTAINER;
+use crate::resources::{AGENT_CONTAINER, ETCD_CONTAINER, INSTALL_CONTAINER};
 
-/// Name of the agent's container.
-const AGENT_CONTAINER: &str = "agent";
+/// Since when a Pod has no place to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Times {
+    /// It is being deleted, and was given time until then.
+    pub ends: Option<Timestamp>,
+    /// No node has taken it since then.
+    pub unplaced: Option<Timestamp>,
+    /// Its node has not set it up since then.
+    pub unprepared: Option<Timestamp>,
+}
+
+/// Reads them.
+#[must_use]
+pub(super) fn times(pod: &Pod) -> Times {
+    let since = |type_: &str| {
+        let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+        let found = conditions.iter().find(|condition| condition.type_ == type_)?;
+        let since = found.last_transition_time.as_ref().map(|time| time.0);
+        (found.status == "False").then_some(since.or_else(|| pod.creation_timestamp().map(|time| time.0)))?
+    };
+    let ends = pod.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+    Times {
+        ends,
+        unplaced: since("PodScheduled"),
+        // While it is taken apart it has no sandbox either.
+        unprepared: since("PodReadyToStartContainers").filter(|_| ends.is_none()),
+    }
+}
 
 /// The fact. `None` for an object that no API server has seen.
 #[must_use]
@@ -17,6 +43,7 @@ pub(super) fn fact(pod: &Pod) -> Option<facts::Pod> {
     let status = pod.status.as_ref();
     let phase = status.and_then(|status| status.phase.as_deref());
     let containers = || spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let agent = containers().find(|container| container.name == AGENT_CONTAINER);
     let etcd = spec
         .containers
         .iter()
@@ -35,9 +62,11 @@ pub(super) fn fact(pod: &Pod) -> Option<facts::Pod> {
             .labels()
             .get(crds::labels::ROLE)
             .is_some_and(|role| role == crds::labels::ROLE_VOTER),
-        has_agent: containers().any(|container| container.name == AGENT_CONTAINER),
+        has_agent: agent.is_some(),
+        agent_image: agent.and_then(|agent| agent.image.clone()),
         etcd_version: etcd.and_then(|container| tag_version(container.image.as_deref()?)),
         trouble: trouble(pod),
+        agent_fails: agent_fails(pod),
     })
 }
 
@@ -90,6 +119,20 @@ fn trouble(pod: &Pod) -> Option<Trouble> {
         .flatten()
         .chain(status.container_statuses.iter().flatten());
     all.into_iter().find_map(waiting)
+}
+
+/// The agent's image cannot be pulled, or what is in it ends again and again.
+fn agent_fails(pod: &Pod) -> bool {
+    let statuses = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.init_container_statuses.as_ref());
+    let ours = |status: &&ContainerStatus| [AGENT_CONTAINER, INSTALL_CONTAINER].contains(&status.name.as_str());
+    statuses
+        .into_iter()
+        .flatten()
+        .filter(ours)
+        .any(|status| waiting(status).is_some())
 }
 
 fn waiting(status: &ContainerStatus) -> Option<Trouble> {

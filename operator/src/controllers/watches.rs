@@ -11,7 +11,6 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Client, Resource,
-    core::PartialObjectMeta,
     runtime::{
         WatchStreamExt,
         watcher::{self, Event},
@@ -23,6 +22,7 @@ use tokio::{sync::watch, task::JoinSet};
 use super::{
     cache::{self, Cache},
     mirror::{Item, Mirror},
+    nodes,
     queue::Queue,
 };
 
@@ -34,7 +34,7 @@ const NEEDED: [&str; 5] = [
     EtcdCluster::KIND,
     EtcdMember::KIND,
     Pod::KIND,
-    Claim::KIND,
+    PersistentVolumeClaim::KIND,
     Service::KIND,
 ];
 /// Worth a moment, so that nothing is made again for want of a listing; worth no more: one permission that is missing
@@ -67,13 +67,14 @@ pub(super) fn start(
         queue,
         listed: &listed,
     };
+    tasks.spawn(nodes::watch(client.clone(), Arc::clone(cache), queue.clone(), PAGE));
     start.full::<EtcdCluster>(&mut tasks, all.clone(), |cache| &cache.clusters, cache::cluster);
     start.full::<EtcdMember>(&mut tasks, all, |cache| &cache.members, cache::member);
     start.full::<Pod>(&mut tasks, ours.clone(), |cache| &cache.pods, |pod| cache::pod(&pod));
     start.full::<Service>(&mut tasks, ours.clone(), |cache| &cache.services, cache::service);
     start.full::<PodDisruptionBudget>(&mut tasks, ours.clone(), |cache| &cache.budgets, cache::budget);
     start.full::<EndpointSlice>(&mut tasks, ours.clone(), |cache| &cache.names, cache::names);
-    start.full::<Claim>(&mut tasks, ours, |cache| &cache.claims, |claim| cache::claim(&claim));
+    start.full::<PersistentVolumeClaim>(&mut tasks, ours, |cache| &cache.claims, |claim| cache::claim(&claim));
     (tasks, Listed { receiver })
 }
 
@@ -152,9 +153,6 @@ pub(super) trait Watched {
     const KIND: &'static str;
 }
 
-/// Only its metadata are of interest.
-type Claim = PartialObjectMeta<PersistentVolumeClaim>;
-
 macro_rules! watched {
     ($($kind:ident => $kept:ty),+ $(,)?) => {
         $(impl Watched for $kind {
@@ -171,7 +169,7 @@ watched! {
     Service => Service,
     PodDisruptionBudget => PodDisruptionBudget,
     EndpointSlice => cache::Names,
-    Claim => cache::ClaimInfo,
+    PersistentVolumeClaim => cache::ClaimInfo,
 }
 
 type MirrorOf<T> = fn(&Cache) -> &Mirror<T>;

@@ -2,6 +2,7 @@
 
 use super::{
     facts::{Claim, Medium},
+    node_loss,
     step::{Plan, Step, WaitReason},
     unanswered,
     view::View,
@@ -42,7 +43,7 @@ pub(super) fn release_forgotten(view: &View, plan: &mut Plan) {
     {
         let forgotten =
             view.facts.list.known().is_some() && member.listed.is_none() && !unanswered::may_add(view, member);
-        if !formed || forgotten {
+        if (!formed || forgotten) && !node_loss::holds(member, plan) {
             plan.step(Step::ReleaseMember {
                 member: member.fact.name.clone(),
                 uid: member.fact.uid.clone(),

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use jiff::Timestamp;
 
-use super::report::Report;
+use super::{place::Place, report::Report, rollout::Rollout};
 
 /// An ID of etcd (member or cluster), printed as etcd prints it: 16 hex digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,6 +78,8 @@ pub struct Facts {
     pub leader: Option<Leader>,
     /// Claims that were kept when their members' objects were deleted by hand.
     pub retained: Vec<String>,
+    /// The image that every agent should have, and whether this cluster may change one now.
+    pub rollout: Rollout,
     /// Permissions that the operator lacks, as a person writes them into a role.
     pub missing_verbs: Vec<String>,
     /// Steps of the last pass that failed again, and not for a reason that passes within moments.
@@ -170,6 +172,10 @@ pub struct Spec {
     pub options: Options,
     /// Time without progress after which the status says so.
     pub progress_deadline: Duration,
+    /// `recovery.nodeLossSeconds`: how long a member's place may be gone before another member is made.
+    pub node_loss: Duration,
+    /// `rollout.paused`: no rolling change begins.
+    pub rollout_paused: bool,
     /// The whole of it in the form of `status.observed` equals what is recorded there.
     pub is_observed: bool,
     /// Why nothing may be done with this spec; empty when it can be worked on.
@@ -300,6 +306,8 @@ pub struct Member {
     pub claim: Claim,
     /// Its Pod.
     pub pod: PodFact,
+    /// Where it is, and what has become of that place.
+    pub place: Place,
     /// Its agent.
     pub link: Link,
     /// Other members can resolve its name.
@@ -413,10 +421,14 @@ pub struct Pod {
     pub voter_label: bool,
     /// It has an agent (Pods of the Go operator have none).
     pub has_agent: bool,
+    /// The image of its agent, as the Pod asks for it.
+    pub agent_image: Option<String>,
     /// Version in the tag of the etcd container's image.
     pub etcd_version: Option<Version>,
     /// What keeps it from running, as Kubernetes puts it.
     pub trouble: Option<Trouble>,
+    /// Its agent's image cannot be pulled, or ends again and again.
+    pub agent_fails: bool,
 }
 
 /// What keeps a Pod from running.

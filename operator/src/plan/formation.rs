@@ -3,7 +3,7 @@
 use super::{
     deletion,
     facts::{Binding, Id, Member, Seed, ServiceState},
-    growth, orders,
+    growth, node_loss, orders,
     report::{DirectoryState, ProcessState, Report},
     step::{Order, Plan, Step, WaitReason},
     target,
@@ -18,6 +18,7 @@ pub(super) fn form(view: &View, plan: &mut Plan) {
     }
     growth::create_members(view, plan);
     drop_surplus(view, plan);
+    node_loss::replace_unformed(view, plan);
     match &view.facts.cluster.record.seed {
         None => choose_seed(view, plan),
         Some(seed) => start_seed(view, seed, plan),

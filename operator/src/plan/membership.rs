@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use super::{
     deletion,
     facts::Fact,
-    growth, join, quorum, repair, shrink,
+    growth, join, node_loss, quorum, repair, shrink,
     step::{Plan, Step, WaitReason},
     unanswered,
     view::View,
@@ -73,6 +73,7 @@ fn change(view: &View, via: &str) -> Plan {
     let mut wanted = Plan::default();
     let lone = view.voters() == 1;
     let _one_is_enough = repair::remove_broken(view, &mut wanted)
+        || node_loss::replace(view, &mut wanted)
         // With a lone voter all that are ready join before any is promoted: after the first promotion etcd refuses
         // an add until all voters have been connected for 5 s.
         || (lone && growth::add(view, via, &mut wanted))

@@ -15,13 +15,16 @@ mod growth;
 mod join;
 pub mod member_status;
 mod membership;
+mod node_loss;
 mod objects;
 mod orders;
 mod pause;
+pub mod place;
 mod pods;
 pub mod quorum;
 mod repair;
 pub mod report;
+pub mod rollout;
 mod shrink;
 pub mod status;
 pub mod step;
@@ -83,6 +86,7 @@ pub fn plan(facts: &Facts) -> Plan {
     } else {
         membership::steer(&view, &mut plan);
     }
+    rollout::agents(&view, &mut plan);
     objects::voter_labels(&view, &mut plan);
     objects::budget(&view, &mut plan);
     plan

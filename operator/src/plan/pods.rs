@@ -124,7 +124,7 @@ fn ours(view: &View, member: &Member, pod: &Pod, plan: &mut Plan, steps: &mut Ve
             Some(name),
             format!("Pod {name}: {}: {}", trouble.reason, trouble.message),
         );
-    } else if member.link.live().is_none() {
+    } else if member.link.live().is_none() && member.place.node.lost_since().is_none() {
         match (&pod.ip, &member.link) {
             (Some(ip), super::facts::Link::Down { since, .. })
                 if view.facts.now.duration_since(*since) >= AGENT_PATIENCE =>

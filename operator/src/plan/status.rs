@@ -11,9 +11,10 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{
-    deletion,
+    deletion, node_loss,
     quorum::{self, Quorum},
     report::{DirectoryState, ProcessState},
+    rollout,
     step::{Plan, Step, Wait, WaitReason},
     view::{MemberView, Standing, View},
 };
@@ -113,10 +114,9 @@ fn is_done(view: &View, plan: &Plan, quorum: &Quorum) -> bool {
             .iter()
             .all(|member| !member.fact.deleting && member.fact.pod.ours().is_none());
     }
-    let whole = view.members.len() == view.target()
-        && view
-            .members
-            .iter()
+    let mut wanted = view.members.iter().filter(|member| !node_loss::is_left_over(member));
+    let whole = view.staying().count() == view.target()
+        && wanted
             .all(|member| matches!(member.standing, Standing::Voter(_)) && member.healthy() && !member.fact.deleting);
     matches!(quorum, Quorum::Healthy) && whole && plan.steps().all(Step::is_upkeep)
 }
@@ -327,6 +327,7 @@ fn optional_conditions(view: &View, plan: &Plan, status: &mut EtcdClusterStatus,
         .filter(|member| member.agentless)
         .map(|member| member.fact.name.as_str())
         .collect();
+    let too_old = rollout::too_old(view);
     let wanted = [
         (
             ConditionType::NotImplemented,
@@ -338,6 +339,26 @@ fn optional_conditions(view: &View, plan: &Plan, status: &mut EtcdClusterStatus,
             ConditionType::AgentUnreachable,
             Reason::LinkBlocked,
             of_reason(WaitReason::AgentUnreachable).map(|wait| wait.message.clone()),
+        ),
+        (
+            ConditionType::RolloutHalted,
+            Reason::AgentImageFails,
+            of_reason(WaitReason::RolloutHalted).map(|wait| wait.message.clone()),
+        ),
+        (
+            ConditionType::AgentTooOld,
+            Reason::VersionTooOld,
+            (!too_old.is_empty()).then(|| {
+                format!(
+                    "the agents of {} are older than this operator serves{}: bring its own agent image to them",
+                    too_old.join(", "),
+                    facts
+                        .rollout
+                        .version
+                        .map(|own| format!(" ({})", rollout::oldest_served(own)))
+                        .unwrap_or_default()
+                )
+            }),
         ),
         (
             ConditionType::ForeignData,
@@ -395,6 +416,8 @@ fn event_of(condition: &NewCondition) -> Option<Event> {
         ConditionType::Degraded
         | ConditionType::NotImplemented
         | ConditionType::AgentUnreachable
+        | ConditionType::RolloutHalted
+        | ConditionType::AgentTooOld
         | ConditionType::ForeignData
         | ConditionType::AgentsMissing => ConditionStatus::False,
         // Told by the steps themselves, unless time ran out.

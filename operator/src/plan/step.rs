@@ -102,6 +102,10 @@ pub enum WaitReason {
     VolumePending,
     /// Other trouble with a Pod.
     PodTrouble,
+    /// A new agent image fails, and no other member gets it.
+    RolloutHalted,
+    /// Its node or its volume is gone.
+    NodeLost,
     /// The agent cannot be reached.
     AgentUnreachable,
     /// A data directory needs a person, or a quorum.
@@ -124,6 +128,8 @@ pub enum WaitReason {
     EtcdStarting,
     /// A learner is catching up.
     CatchingUp,
+    /// An agent's image is to be changed.
+    AgentImage,
     /// Something is on its way out.
     Ending,
     /// An object was taken out of our hands.
@@ -143,6 +149,8 @@ impl WaitReason {
             Self::Unschedulable => "Unschedulable",
             Self::VolumePending => "VolumePending",
             Self::PodTrouble => "PodTrouble",
+            Self::RolloutHalted => "RolloutHalted",
+            Self::NodeLost => "NodeLost",
             Self::AgentUnreachable => "AgentUnreachable",
             Self::DataDirectory => "DataDirectory",
             Self::MembersLost => "MembersLost",
@@ -154,6 +162,7 @@ impl WaitReason {
             Self::Name => "Name",
             Self::EtcdStarting => "EtcdStarting",
             Self::CatchingUp => "CatchingUp",
+            Self::AgentImage => "AgentImage",
             Self::Ending => "Ending",
             Self::HandsOff => "HandsOff",
         }
@@ -275,6 +284,15 @@ pub enum Step {
         uid: String,
         /// The version in its tag.
         version: Version,
+    },
+    /// Patch the image of the agent, and of the init container that installs the same binary; etcd runs on.
+    SetAgentImage {
+        /// The member.
+        member: String,
+        /// UID of the Pod.
+        uid: String,
+        /// The image.
+        image: String,
     },
     /// Set or take off the voter's label of this Pod.
     LabelPod {
@@ -412,6 +430,7 @@ impl Step {
             Self::CreatePod { .. } => "CreatePod",
             Self::DeletePod { .. } => "DeletePod",
             Self::SetPodImage { .. } => "SetPodImage",
+            Self::SetAgentImage { .. } => "SetAgentImage",
             Self::LabelPod { .. } => "LabelPod",
             Self::ApplyHeadlessService => "ApplyHeadlessService",
             Self::ApplyClientService => "ApplyClientService",
@@ -443,6 +462,7 @@ impl Step {
             | Self::CreatePod { member, .. }
             | Self::DeletePod { member, .. }
             | Self::SetPodImage { member, .. }
+            | Self::SetAgentImage { member, .. }
             | Self::LabelPod { member, .. }
             | Self::Bind { member, .. }
             | Self::Direct { member, .. }

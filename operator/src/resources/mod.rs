@@ -21,7 +21,7 @@ pub use metadata::{cluster_labels, member_labels, member_owner, owner};
 pub use names::{agent_secret_name, client_url, headless_service_of, peer_url};
 pub use ownership::{Ownership, ownership};
 pub use pdb::{min_available, pod_disruption_budget};
-pub use pod::{ETCD_CONTAINER, Images, pod};
+pub use pod::{AGENT_CONTAINER, ETCD_CONTAINER, INSTALL_CONTAINER, Images, pod};
 pub use secret::agent_secret;
 pub use service::{client_service, headless_service};
 pub use template_hash::{TEMPLATE_HASH, template_hash};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use operator::plan::{
     facts::{Fact, Facts, Id},
+    place::{Place, Volume},
     step::{Order, Plan, Step},
 };
 
@@ -43,6 +44,23 @@ impl Checks {
     }
 }
 
+/// Its place has been gone for as long as is waited for it, by Kubernetes' word, or a person wants another one.
+fn place_is_gone(facts: &Facts, place: &Place) -> bool {
+    let lost = match place.volume {
+        Volume::Gone { since } => Some(since),
+        Volume::Unknown | Volume::Movable | Volume::Stranded => None,
+    };
+    let times = [
+        place.node.lost_since(),
+        lost,
+        place.ends,
+        place.unplaced,
+        place.unprepared,
+    ];
+    let long_ago = |since: jiff::Timestamp| since + facts.cluster.spec.node_loss <= facts.now;
+    place.replace || times.into_iter().flatten().any(long_ago)
+}
+
 impl Sim {
     /// Invariant 7: unknown is not absent. What cannot be taken back rests on nothing that was not heard.
     pub fn check_plan(&self, facts: &Facts, plan: &Plan) {
@@ -77,7 +95,7 @@ impl Sim {
                 .members
                 .iter()
                 .find(|fact| fact.name == *member)
-                .is_some_and(|fact| fact.link.live().is_none() && !fact.deleting);
+                .is_some_and(|fact| fact.link.live().is_none() && !fact.deleting && !place_is_gone(facts, &fact.place));
             assert!(
                 surplus || !silent,
                 "invariant 7: {member} is removed because it is not heard\n{}",

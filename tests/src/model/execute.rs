@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use operator::plan::{
     facts::{Budget, MemberRecord, Nudged, Refusal, Sent, ServiceState, Unanswered},
+    place::Place,
     step::{Plan, Step},
 };
 
@@ -242,6 +243,7 @@ impl Sim {
             Step::CreateClaim { member } => self.member(member).claim = true,
             Step::CreatePod { member, voter } => {
                 let (uid, now) = (self.fresh_name("pod"), self.now);
+                let agent_image = self.rollout.agent_image.clone();
                 let member = self.member(member);
                 if member.pod.is_some() {
                     return Ok(false);
@@ -255,6 +257,8 @@ impl Sim {
                     scheduled: false,
                     up: false,
                     has_agent: true,
+                    agent_image,
+                    agent_starts: 0,
                     process: SimProcess::Absent,
                     directive: 0,
                 });
@@ -265,6 +269,13 @@ impl Sim {
                 }
             }
             Step::SetPodImage { .. } => {}
+            Step::SetAgentImage { member, image, .. } => {
+                let fails = self.bad_images.contains(image);
+                if let Some(pod) = &mut self.member(member).pod {
+                    pod.agent_image.clone_from(image);
+                    pod.agent_starts = if fails { u32::MAX } else { 5 };
+                }
+            }
             Step::Nudge { member, .. } => {
                 let before = self.nudged.take().filter(|nudged| nudged.member == *member);
                 self.nudged = Some(Nudged {
@@ -357,6 +368,7 @@ impl Sim {
             record: MemberRecord::default(),
             sent: None,
             pod: None,
+            place: Place::default(),
             disk: None,
         });
     }

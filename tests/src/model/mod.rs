@@ -21,4 +21,4 @@ mod execute;
 mod observe;
 mod world;
 
-pub use world::{Faults, Sim, SimProcess};
+pub use world::{Faults, Sim, SimMember, SimProcess};

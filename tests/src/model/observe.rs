@@ -37,6 +37,7 @@ impl Sim {
             unanswered: self.unanswered.clone(),
             leader: self.leader_index.then(|| self.leader()).flatten(),
             retained: self.retained.clone(),
+            rollout: self.rollout.clone(),
             missing_verbs: self.missing_verbs.clone(),
             failed: Vec::new(),
         }
@@ -101,11 +102,13 @@ impl Sim {
                     created: pod.created,
                     deleting: pod.deleting,
                     ended: false,
-                    ready: pod.process == SimProcess::Running,
+                    ready: pod.process == SimProcess::Running && pod.agent_starts == 0,
                     ip: pod.up.then(|| "10.0.0.1".to_owned()),
                     node: pod.scheduled.then(|| "n1".to_owned()),
                     voter_label: pod.voter_label,
                     has_agent: pod.has_agent,
+                    agent_image: Some(pod.agent_image.clone()),
+                    agent_fails: false,
                     etcd_version: Some(member.version),
                     trouble: (!pod.scheduled && self.unschedulable).then(|| Trouble {
                         reason: "Unschedulable".into(),
@@ -113,6 +116,7 @@ impl Sim {
                     }),
                 })
             }),
+            place: member.place.clone(),
             link: self.link(member),
             resolvable: member.pod.as_ref().is_some_and(|pod| pod.up),
             record: member.record.clone(),
@@ -124,7 +128,7 @@ impl Sim {
         let (Some(pod), Some(disk)) = (member.pod.as_ref().filter(|pod| pod.has_agent), &member.disk) else {
             return Link::None;
         };
-        if !pod.up || self.links_down || self.cut_off.contains(&member.name) {
+        if !pod.up || pod.agent_starts > 0 || self.links_down || self.cut_off.contains(&member.name) {
             return Link::Down {
                 since: pod.created,
                 why: self.cause.clone(),

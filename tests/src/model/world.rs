@@ -9,6 +9,8 @@ use operator::plan::{
         Budget, ClusterRecord, Id, Medium, MemberRecord, Nudged, Options, Refusal, Sent, ServiceState, Spec,
         Unanswered, Version,
     },
+    place::{Node, Place, Volume},
+    rollout::Rollout,
     step::{Order, Plan, Step},
 };
 
@@ -55,6 +57,10 @@ pub struct Sim {
     pub missing_verbs: Vec<String>,
     /// Claims that were kept.
     pub retained: Vec<String>,
+    /// Agent images that do not run.
+    pub bad_images: Vec<String>,
+    /// What is wanted of agents.
+    pub rollout: Rollout,
     /// Learners start and never serve.
     pub never_serves: bool,
     pub unproven_since: Option<Timestamp>,
@@ -84,6 +90,8 @@ pub struct SimMember {
     pub record: MemberRecord,
     pub sent: Option<Sent>,
     pub pod: Option<SimPod>,
+    /// Where it is; a node that is lost keeps its Pod from ending.
+    pub place: Place,
     /// The data directory: on the claim, or in the memory of the Pod.
     pub disk: Option<Disk>,
 }
@@ -97,6 +105,9 @@ pub struct SimPod {
     pub scheduled: bool,
     pub up: bool,
     pub has_agent: bool,
+    pub agent_image: String,
+    /// Turns until its agent is up again.
+    pub agent_starts: u32,
     pub process: SimProcess,
     /// The highest directive number accepted.
     pub directive: u64,
@@ -136,6 +147,8 @@ impl Sim {
                 medium,
                 options: Options::default(),
                 progress_deadline: Duration::from_mins(10),
+                node_loss: Duration::from_mins(5),
+                rollout_paused: false,
                 is_observed: false,
                 invalid: Vec::new(),
                 unsupported: Vec::new(),
@@ -161,6 +174,8 @@ impl Sim {
             cause: "refused".into(),
             missing_verbs: Vec::new(),
             retained: Vec::new(),
+            bad_images: Vec::new(),
+            rollout: Rollout::default(),
             never_serves: false,
             unproven_since: None,
             connected_at: Timestamp::UNIX_EPOCH,
@@ -275,13 +290,20 @@ impl Sim {
         let voters = self.etcd.list.iter().filter(|member| !member.learner).count();
         self.etcd.list.len() == target
             && voters == target
-            && self.members.len() == target
-            && self.members.iter().all(|member| {
+            && self.staying().count() == target
+            && self.staying().all(|member| {
                 member
                     .pod
                     .as_ref()
                     .is_some_and(|pod| pod.process == SimProcess::Running && pod.voter_label)
             })
+    }
+
+    /// Members that are not what is left of those that were replaced because of their node.
+    pub fn staying(&self) -> impl Iterator<Item = &SimMember> {
+        self.members
+            .iter()
+            .filter(|member| !(member.deleting && member.place.node.lost_since().is_some()))
     }
 
     pub fn voters(&self) -> usize {
@@ -296,7 +318,14 @@ impl Sim {
         let mut fresh = self.counter;
         for member in &mut self.members {
             let Some(pod) = &mut member.pod else { continue };
+            if pod.agent_starts != u32::MAX {
+                pod.agent_starts = pod.agent_starts.saturating_sub(1);
+            }
+            if member.place.node.lost_since().is_some() {
+                continue;
+            }
             if pod.deleting {
+                member.place = Place::default();
                 member.pod = None;
                 if medium == Medium::Memory {
                     member.disk = None;
@@ -449,6 +478,32 @@ impl Sim {
             member.disk = None;
         }
         self.log.push(format!("  !! Pod {name} is gone"));
+    }
+
+    /// The node of a member is dead: nothing of it is heard, its Pod cannot end, and a volume that only this node has
+    /// (memory, a local disk) is out of reach.
+    pub fn lose_node(&mut self, name: &str, volume: Volume) {
+        let since = self.now;
+        let member = self.member(name);
+        member.place.node = Node::Lost { since };
+        member.place.volume = volume;
+        if let Some(pod) = &mut member.pod {
+            pod.up = false;
+            pod.process = SimProcess::Absent;
+        }
+        self.log.push(format!("  !! the node of {name} is lost"));
+        self.refresh_running();
+    }
+
+    /// It is back, having lost its memory.
+    pub fn node_returns(&mut self, name: &str) {
+        let memory = self.spec.medium == Medium::Memory;
+        let member = self.member(name);
+        member.place = Place::default();
+        if memory {
+            member.disk = None;
+        }
+        self.log.push(format!("  !! the node of {name} is back"));
     }
 
     /// The volume is emptied under a member that then starts again.

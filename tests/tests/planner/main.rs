@@ -10,6 +10,7 @@ mod formation;
 mod loss;
 mod membership;
 mod quorum;
+mod places;
 mod status;
 mod unanswered;
 

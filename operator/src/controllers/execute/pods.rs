@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     plan::{facts::Version, step::Step},
-    resources::{self, ETCD_CONTAINER, Images},
+    resources::{self, AGENT_CONTAINER, ETCD_CONTAINER, INSTALL_CONTAINER, Images},
 };
 
 impl Executor<'_> {
@@ -40,7 +40,7 @@ impl Executor<'_> {
             Ok(object) => object,
             Err(error) => return Err(self.taken(step, "PersistentVolumeClaim", &claim.name_any(), error)),
         };
-        if let Some(item) = cache::claim_meta(&object.metadata) {
+        if let Some(item) = cache::claim(&object) {
             self.world.cache.claims.put(item);
         }
         Ok(())
@@ -76,7 +76,7 @@ impl Executor<'_> {
         let answer = self.apis.claims.patch(&name, &params, &patch);
         match self.write("keeping a PersistentVolumeClaim", answer).await {
             Ok(object) => {
-                if let Some(item) = cache::claim_meta(&object.metadata) {
+                if let Some(item) = cache::claim(&object) {
                     self.world.cache.claims.put(item);
                 }
                 Ok(())
@@ -126,6 +126,24 @@ impl Executor<'_> {
             "spec": {"containers": [{"name": ETCD_CONTAINER, "image": image}]},
         });
         self.patch_pod(step, "changing the image of a Pod", name, Patch::Strategic(patch))
+            .await
+    }
+
+    /// The Pod of the running agent, and of the next start of the Pod on its node.
+    pub(super) async fn set_agent_image(
+        &self,
+        step: &Step,
+        name: &str,
+        uid: &str,
+        image: &str,
+    ) -> Result<(), PassError> {
+        self.world
+            .rollouts
+            .take_turn(&self.world.cache, self.key, image, self.now())
+            .map_err(|why| PassError::stale(step, why))?;
+        let containers = [INSTALL_CONTAINER, AGENT_CONTAINER].map(|name| json!({"name": name, "image": image}));
+        let patch = json!({"metadata": {"uid": uid}, "spec": {"initContainers": containers}});
+        self.patch_pod(step, "changing the image of an agent", name, Patch::Strategic(patch))
             .await
     }
 

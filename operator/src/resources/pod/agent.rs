@@ -14,13 +14,18 @@ use super::{
     security, volumes,
 };
 
+/// Name of the container that serves.
+pub const AGENT_CONTAINER: &str = "agent";
+/// Name of the container that puts the binary into the run volume.
+pub const INSTALL_CONTAINER: &str = "install";
+
 /// The binary in the agent's image, and in the operator's.
 const IN_IMAGE: &str = "/etcd-agent";
 
 /// Copies the binary into the run volume, where the etcd container finds it.
 pub(super) fn install(image: &str, agent: &AgentSpec) -> Container {
     Container {
-        name: "install".into(),
+        name: INSTALL_CONTAINER.into(),
         image: Some(image.into()),
         command: Some(vec![IN_IMAGE.into(), "install".into()]),
         resources: Some(resources(agent)),
@@ -57,7 +62,7 @@ pub(super) fn sidecar(
     ];
     variables.extend(subpath.map(|subpath| variable(env::DATA_SUBPATH, subpath)));
     Container {
-        name: "agent".into(),
+        name: AGENT_CONTAINER.into(),
         image: Some(image.into()),
         command: Some(vec![IN_IMAGE.into(), "serve".into()]),
         restart_policy: Some("Always".into()),

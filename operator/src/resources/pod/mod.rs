@@ -12,6 +12,7 @@ use kube::ResourceExt;
 
 use super::{TEMPLATE_HASH, headless_service_of, metadata::of_member, template_hash};
 
+pub use agent::{AGENT_CONTAINER, INSTALL_CONTAINER};
 pub use etcd::ETCD_CONTAINER;
 
 /// User, group and owner of the volumes.
