@@ -3,7 +3,7 @@
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use proto::pod;
@@ -16,9 +16,13 @@ pub struct Args {
     to: PathBuf,
 }
 
-/// Copies the running binary to its place: write, fsync, rename.
+/// Copies the running binary to its place.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let to = &args.to;
+    put(&args.to)
+}
+
+/// Copies the running binary: write, fsync, rename.
+pub fn put(to: &Path) -> anyhow::Result<()> {
     let own = std::env::current_exe().context("cannot find the path of this binary; is /proc mounted?")?;
     // One name, so a run that was killed half-way leaves nothing that the next one does not overwrite.
     let temporary = to.with_extension("new");

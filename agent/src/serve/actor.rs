@@ -16,7 +16,7 @@ use super::poll::{Pace, Polled, Wanted};
 use super::standing::Standing;
 use super::state::{Link, State};
 use super::supervisor::{ConnectionId, Error, Said};
-use super::{assemble, etcd_config, etcd_view, orders, report};
+use super::{assemble, etcd_config, etcd_view, orders, renew, report};
 
 /// Writing a small file takes this long at most, or the directive is not taken.
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
@@ -44,6 +44,8 @@ pub struct Actor {
     certificate: watch::Receiver<Option<wire::Certificate>>,
     looking: Looking,
     acting: bool,
+    /// The supervisor has connected, and its binary may be another one than ours.
+    renewal_due: bool,
     /// What stands once the orders under way are carried out, which write it themselves.
     preparing: Option<Standing>,
     /// The configuration that the orders under way give to the supervisor.
@@ -80,6 +82,7 @@ impl Actor {
             certificate,
             looking: Looking::Due,
             acting: false,
+            renewal_due: false,
             preparing: None,
             giving: None,
             fresh: Vec::new(),
@@ -144,6 +147,7 @@ impl Actor {
                     hello: *hello,
                     config: None,
                 });
+                self.renewal_due = true;
                 self.hear(process);
                 self.save_again = Instant::now();
                 self.try_again();
@@ -424,6 +428,11 @@ impl Actor {
         let now = Instant::now();
         if self.looking == Looking::Due {
             self.look();
+        }
+        if let (true, false, Some(link)) = (self.renewal_due, self.acting, &self.state.link) {
+            (self.renewal_due, self.acting) = (false, true);
+            let run_volume = self.state.args.paths.run_volume.clone();
+            tokio::spawn(renew::run(link.supervisor.clone(), run_volume, self.events.clone()));
         }
         if self.looking == Looking::Fresh && !self.acting && self.state.standing.is_some() {
             self.decide(now);

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`decide`], [`act`], [`directive`], [`standing`], [`orders`], [`etcd_config`], [`backoff`] | pure: may etcd start, what is done next, what the operator may order, what stands, the orders for the supervisor, etcd's configuration, the waits |
 //! | [`state`], [`assemble`], [`report`], [`etcd_view`], [`etcd_metrics`] | pure: what is known, the report of it, when it is sent |
-//! | [`directory`], [`supervisor`], [`poll`], [`link`], [`http`] | the data volume, the socket, etcd, the operator, people and monitors |
+//! | [`directory`], [`supervisor`], [`renew`], [`poll`], [`link`], [`http`] | the data volume, the socket, the supervisor's binary, etcd, the operator, people and monitors |
 //! | [`actor`] | the one task that ties them together |
 
 pub mod act;
@@ -25,6 +25,7 @@ pub mod link;
 pub mod looking;
 pub mod orders;
 pub mod poll;
+pub mod renew;
 pub mod report;
 pub mod settings;
 pub mod standing;

@@ -15,5 +15,6 @@ mod crashes;
 mod first_start;
 mod link;
 mod orders;
+mod renewal;
 mod restart;
 mod support;

@@ -121,10 +121,15 @@ impl Pod {
 
     /// The etcd container: the supervisor as PID 1, so that its end is the end of all in it.
     pub fn start_container(&mut self) {
+        self.start_container_with(&binaries::agent());
+    }
+
+    /// The same with another binary of the supervisor.
+    pub fn start_container_with(&mut self, supervisor: &Path) {
         let mut command = self.namespace.command();
         command
             .args(["unshare", "--pid", "--fork", "--kill-child", "--"])
-            .arg(binaries::agent())
+            .arg(supervisor)
             .args(["supervise", "--data-volume"])
             .arg(self.volume("data"))
             .arg("--run-volume")
