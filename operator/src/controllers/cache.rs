@@ -11,14 +11,10 @@ use k8s_openapi::api::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-use kube::core::PartialObjectMeta;
-
-use super::{
-    mirror::{ClusterKey, Item, Mirror},
-    pod::OutOfMemory,
 use super::{
     mirror::{ClusterKey, Item, Mirror},
     nodes::Nodes,
+    pod::OutOfMemory,
 };
 use crate::plan::facts;
 

@@ -87,6 +87,13 @@ impl<'a> Cluster<'a> {
         Ok(self.members().await?.iter().map(ResourceExt::name_any).collect())
     }
 
+    /// The names of its members that are not on their way out.
+    pub async fn staying(&self) -> Result<Vec<String>> {
+        let mut members = self.members().await?;
+        members.retain(|member| member.metadata.deletion_timestamp.is_none());
+        Ok(members.iter().map(ResourceExt::name_any).collect())
+    }
+
     /// One member.
     pub async fn member(&self, name: &str) -> Result<EtcdMember> {
         Ok(self.world.api().get(name).await?)
@@ -177,7 +184,7 @@ impl<'a> Cluster<'a> {
             .filter(|member| !member.learner)
             .map(|member| &member.name);
         let named: Vec<&String> = named.collect();
-        let members = self.member_names().await?;
+        let members = self.staying().await?;
         ensure!(
             listed.len() == voters && named == members.iter().collect::<Vec<_>>(),
             "etcd lists {listed:?}, members are {members:?}"
@@ -261,7 +268,16 @@ impl<'a> Cluster<'a> {
 
     /// Starts a client that writes through the client Service.
     pub async fn writer(&self) -> Result<Writer> {
-        Ok(Writer::start(self.world.stage.clone(), self.client_service().await?))
+        self.writer_at(Place::Node(1)).await
+    }
+
+    /// The same from another place.
+    pub async fn writer_at(&self, place: Place) -> Result<Writer> {
+        Ok(Writer::start(
+            self.world.stage.clone(),
+            place,
+            self.client_service().await?,
+        ))
     }
 
     /// Starts so many clients that read and write through the client Service and note everything.

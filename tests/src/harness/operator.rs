@@ -21,6 +21,7 @@ pub const NAMESPACE: &str = "etcd-operator-system";
 const DEPLOYMENT: &str = "etcd-operator";
 const LEASE: &str = "aa20b3a9.etcd-operator.cozystack.io";
 const REPLICAS: i32 = 2;
+const AGENT_IMAGE: &str = "--agent-image=";
 
 /// The operator of a stage.
 pub struct Operator<'a> {
@@ -83,6 +84,24 @@ impl<'a> Operator<'a> {
         Ok(())
     }
 
+    /// Ends the one that acts as a drain does: it is told, and has time.
+    pub async fn end_leader(&self) -> Result<()> {
+        let leader = self.leader().await?;
+        self.namespaced_pods()
+            .delete(&leader.name_any(), &DeleteParams::default())
+            .await?;
+        Ok(())
+    }
+
+    /// What a container of the operator's Pod has logged before its last restart.
+    pub async fn log_before_restart(&self, pod: &str) -> Result<String> {
+        let parameters = LogParams {
+            previous: true,
+            ..LogParams::default()
+        };
+        Ok(self.namespaced_pods().logs(pod, &parameters).await?)
+    }
+
     /// Takes it away, and waits until it is gone.
     pub async fn stop(&self) -> Result<()> {
         self.scale(0).await?;
@@ -109,6 +128,26 @@ impl<'a> Operator<'a> {
         let deployments: Api<Deployment> = Api::namespaced(self.stage.client.clone(), NAMESPACE);
         let patch = Patch::Merge(json!({ "spec": { "replicas": replicas } }));
         deployments.patch(DEPLOYMENT, &PatchParams::default(), &patch).await?;
+        Ok(())
+    }
+
+    /// Gives all agents another image from now on, and waits until an operator with it leads.
+    pub async fn set_agent_image(&self, image: &str) -> Result<()> {
+        let deployments: Api<Deployment> = Api::namespaced(self.stage.client.clone(), NAMESPACE);
+        let mut deployment = deployments.get(DEPLOYMENT).await?;
+        let template = deployment.spec.as_mut().and_then(|spec| spec.template.spec.as_mut());
+        let container = template.and_then(|spec| spec.containers.first_mut()).context("no container")?;
+        for argument in container.args.iter_mut().flatten() {
+            if argument.starts_with(AGENT_IMAGE) {
+                *argument = format!("{AGENT_IMAGE}{image}");
+            }
+        }
+        deployments.replace(DEPLOYMENT, &kube::api::PostParams::default(), &deployment).await?;
+        wait_rolled_out(&self.stage.client).await?;
+        until("the operator leads", Duration::from_mins(1), async || {
+            self.leader().await
+        })
+        .await?;
         Ok(())
     }
 

@@ -68,6 +68,11 @@ impl Process {
         self.signal(Signal::STOP)
     }
 
+    /// SIGCONT: it goes on.
+    pub fn go_on(self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
     fn signal(self, signal: Signal) -> Result<()> {
         ensure!(self.runs(), "process {} has ended already", self.pid);
         let pid = Pid::from_raw(self.pid).context("0 is no process ID")?;

@@ -71,6 +71,13 @@ impl Stage {
         kubectl(&self.kube, arguments, Some(input))
     }
 
+    /// The agent's image of this work tree under another name, on every node.
+    pub async fn agent_image_as(&self, name: &str) -> Result<()> {
+        let to = self.kube.folder().join(format!("{}.tar", name.replace(['/', ':'], "-")));
+        crate::kube::renamed(&image("etcd-agent"), &format!("docker.io/library/{name}"), &to)?;
+        self.kube.load_image(&to).await
+    }
+
     /// Applies the manifests of `deploy/` once more: for scenarios that have changed what came of them.
     pub fn apply_manifests(&self) -> Result<()> {
         apply(&self.kube, &manifests(&self.kube)?)

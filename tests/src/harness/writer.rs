@@ -33,11 +33,11 @@ pub struct Written {
 }
 
 impl Writer {
-    /// Starts writing to a Service's address, from a node.
+    /// Starts writing to a Service's address from a node.
     #[must_use]
-    pub fn start(stage: Arc<Stage>, service: SocketAddr) -> Self {
+    pub fn start(stage: Arc<Stage>, from: Place, service: SocketAddr) -> Self {
         let (stop, stopped) = watch::channel(false);
-        let task = tokio::spawn(write(stage, service, stopped));
+        let task = tokio::spawn(write(stage, from, service, stopped));
         Self { stop, task }
     }
 
@@ -59,7 +59,7 @@ impl Written {
     }
 }
 
-async fn write(stage: Arc<Stage>, service: SocketAddr, stopped: watch::Receiver<bool>) -> Written {
+async fn write(stage: Arc<Stage>, from: Place, service: SocketAddr, stopped: watch::Receiver<bool>) -> Written {
     let mut written = Written::default();
     let mut last = Instant::now();
     let mut etcd = None;
@@ -69,7 +69,7 @@ async fn write(stage: Arc<Stage>, service: SocketAddr, stopped: watch::Receiver<
         }
         let key = format!("{PREFIX}{number:07}");
         if etcd.is_none() {
-            etcd = Etcd::connect(&stage.kube, Place::Node(1), service).await.ok();
+            etcd = Etcd::connect(&stage.kube, from, service).await.ok();
         }
         let acknowledged = match &mut etcd {
             Some(etcd) => etcd.put(&key, "x").await.is_ok(),

@@ -16,6 +16,30 @@ use super::{
     paths::hex,
 };
 
+/// Writes an image's archive once more under another name.
+pub fn renamed(archive: &Path, name: &str, to: &Path) -> Result<()> {
+    let mut from = tar::Archive::new(File::open(archive)?);
+    let mut tar = tar::Builder::new(BufWriter::new(File::create(to)?));
+    for entry in from.entries()? {
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        let mut header = entry.header().clone();
+        if path != Path::new("manifest.json") {
+            tar.append_data(&mut header, path, entry)?;
+            continue;
+        }
+        let mut text = String::new();
+        entry.read_to_string(&mut text)?;
+        let mut manifest: Value = serde_json::from_str(&text)?;
+        manifest[0]["RepoTags"] = json!([name]);
+        let content = serde_json::to_vec(&manifest)?;
+        header.set_size(content.len() as u64);
+        tar.append_data(&mut header, path, &content[..])?;
+    }
+    tar.into_inner()?.flush()?;
+    Ok(())
+}
+
 /// What goes into an image.
 #[derive(Clone, Debug, Default)]
 pub struct Image {

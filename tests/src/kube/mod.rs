@@ -50,7 +50,7 @@ use guard::State;
 
 pub use components::{Binaries, CONTROL_PLANE_ETCD, ETCD, KUBERNETES};
 pub use forward::Forward;
-pub use image::Image;
+pub use image::{Image, renamed};
 pub use network::node_name;
 pub use paths::{Folder, project};
 

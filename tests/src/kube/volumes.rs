@@ -1,4 +1,5 @@
 //! The `StorageClass` `local`: a volume is a tmpfs of exactly the size asked for, on the node that its Pod was scheduled to.
+//! `shared`: the same, and every node can have it, as with a disk in a network.
 //!
 //! The machine makes and holds the mounts, so a volume outlives its node's power failure, as a disk does.
 
@@ -25,6 +26,8 @@ use super::{machine::detach, paths::Folder};
 
 const PROVISIONER: &str = "test.local/tmpfs";
 const NODE_ANNOTATION: &str = "volume.kubernetes.io/selected-node";
+/// Parameter of a class: `"true"` makes volumes that any node can have.
+const MOVABLE: &str = "movable";
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 
 struct Provisioner {
@@ -114,6 +117,13 @@ impl Provisioner {
             fs::create_dir(&path)?;
             make(&path, size)?;
         }
+        let parameters = class.parameters.as_ref();
+        let movable = parameters.is_some_and(|all| all.get(MOVABLE).is_some_and(|value| value == "true"));
+        let where_to_use = if movable {
+            json!({ "key": "kubernetes.io/hostname", "operator": "Exists" })
+        } else {
+            json!({ "key": "kubernetes.io/hostname", "operator": "In", "values": [node] })
+        };
         let volume: PersistentVolume = serde_json::from_value(json!({
             "metadata": { "name": name, "annotations": { PROVISIONED_BY: PROVISIONER } },
             "spec": {
@@ -126,9 +136,7 @@ impl Provisioner {
                     "namespace": claim.namespace(), "name": claim.name_any(), "uid": claim.uid(),
                 },
                 "local": { "path": path },
-                "nodeAffinity": { "required": { "nodeSelectorTerms": [{ "matchExpressions": [
-                    { "key": "kubernetes.io/hostname", "operator": "In", "values": [node] }
-                ]}]}},
+                "nodeAffinity": { "required": { "nodeSelectorTerms": [{ "matchExpressions": [where_to_use] }]}},
             },
         }))?;
         match Api::all(self.client.clone())

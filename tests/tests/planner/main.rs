@@ -9,8 +9,8 @@ mod deletion;
 mod formation;
 mod loss;
 mod membership;
-mod quorum;
 mod places;
+mod quorum;
 mod status;
 mod unanswered;
 

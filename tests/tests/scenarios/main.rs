@@ -9,13 +9,16 @@
 mod agents;
 mod api;
 mod deletion;
+mod drain;
 mod formation;
 mod linearizable;
 mod loss;
 mod membership;
 mod metrics;
+mod node_loss;
 mod nodes;
 mod operator_down;
 mod permissions;
+mod rollout;
 mod steady;
 mod uninstall;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tests::harness::{FORMATION, OPERATOR_NAMESPACE, Outcome, World, scenario_on_nodes, spec, until};
 
 /// One member a node.
-fn spread() -> Value {
+pub(crate) fn spread() -> Value {
     json!({ "topologySpreadConstraints": [{
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
@@ -18,7 +18,7 @@ fn spread() -> Value {
 }
 
 /// The node that the operator acts from stays; the other two go.
-async fn nodes_without_the_operator(world: &World) -> Result<Vec<u8>> {
+pub(crate) async fn nodes_without_the_operator(world: &World) -> Result<Vec<u8>> {
     let leader = world.stage.operator().leader().await?;
     let node = leader
         .spec
@@ -28,7 +28,7 @@ async fn nodes_without_the_operator(world: &World) -> Result<Vec<u8>> {
     Ok(all.filter(|n| tests::kube::node_name(*n) != node).collect())
 }
 
-async fn nodes_ready(world: &World) -> Result<()> {
+pub(crate) async fn nodes_ready(world: &World) -> Result<()> {
     use k8s_openapi::api::core::v1::Node;
     let nodes: kube::Api<Node> = kube::Api::all(world.stage.client.clone());
     for node in nodes.list(&kube::api::ListParams::default()).await? {
