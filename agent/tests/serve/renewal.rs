@@ -24,7 +24,11 @@ fn install_another(pod: &Pod) -> PathBuf {
 async fn in_place(binary: &Path) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while fs::read(binary).unwrap() != fs::read(binaries::agent()).unwrap() {
-        assert!(Instant::now() < deadline, "{} is still of another build", binary.display());
+        assert!(
+            Instant::now() < deadline,
+            "{} is still of another build",
+            binary.display()
+        );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

@@ -136,13 +136,17 @@ impl<'a> Operator<'a> {
         let deployments: Api<Deployment> = Api::namespaced(self.stage.client.clone(), NAMESPACE);
         let mut deployment = deployments.get(DEPLOYMENT).await?;
         let template = deployment.spec.as_mut().and_then(|spec| spec.template.spec.as_mut());
-        let container = template.and_then(|spec| spec.containers.first_mut()).context("no container")?;
+        let container = template
+            .and_then(|spec| spec.containers.first_mut())
+            .context("no container")?;
         for argument in container.args.iter_mut().flatten() {
             if argument.starts_with(AGENT_IMAGE) {
                 *argument = format!("{AGENT_IMAGE}{image}");
             }
         }
-        deployments.replace(DEPLOYMENT, &kube::api::PostParams::default(), &deployment).await?;
+        deployments
+            .replace(DEPLOYMENT, &kube::api::PostParams::default(), &deployment)
+            .await?;
         wait_rolled_out(&self.stage.client).await?;
         until("the operator leads", Duration::from_mins(1), async || {
             self.leader().await

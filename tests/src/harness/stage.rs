@@ -73,7 +73,10 @@ impl Stage {
 
     /// The agent's image of this work tree under another name, on every node.
     pub async fn agent_image_as(&self, name: &str) -> Result<()> {
-        let to = self.kube.folder().join(format!("{}.tar", name.replace(['/', ':'], "-")));
+        let to = self
+            .kube
+            .folder()
+            .join(format!("{}.tar", name.replace(['/', ':'], "-")));
         crate::kube::renamed(&image("etcd-agent"), &format!("docker.io/library/{name}"), &to)?;
         self.kube.load_image(&to).await
     }

@@ -138,7 +138,10 @@ fn u11_a_frozen_operator_that_goes_on_finds_its_turn_over_and_does_nothing() -> 
             Ok(())
         })
         .await?;
-        let log = until("its log is there", FORMATION, async || operator.log_before_restart(&old).await).await?;
+        let log = until("its log is there", FORMATION, async || {
+            operator.log_before_restart(&old).await
+        })
+        .await?;
         let done: Vec<&str> = log.lines().filter(|line| is_step_after(line, woken)).collect();
         ensure!(done.is_empty(), "it acted after its turn: {done:?}");
         ensure!(log.contains("is held by"), "it does not say why it ended: {log}");

@@ -18,7 +18,10 @@ fn agent_image(pod: &Pod) -> Option<&str> {
 }
 
 fn restarts_of_etcd(pod: &Pod) -> i32 {
-    let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
+    let statuses = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.container_statuses.as_ref());
     statuses.into_iter().flatten().map(|status| status.restart_count).sum()
 }
 
@@ -50,7 +53,10 @@ fn a_new_agent_image_comes_to_all_in_place_one_after_the_other_and_etcd_runs_on(
         let memory = world.create("memory", &spec::memory(3)).await?;
         // It stays out of it until it is told otherwise.
         let paused = world
-            .create("paused", &spec::with(spec::memory(1), &json!({ "rollout": { "paused": true } })))
+            .create(
+                "paused",
+                &spec::with(spec::memory(1), &json!({ "rollout": { "paused": true } })),
+            )
             .await?;
         for (cluster, size) in [(&disk, 3), (&memory, 3), (&paused, 1)] {
             cluster.settled(size).await?;
@@ -64,13 +70,19 @@ fn a_new_agent_image_comes_to_all_in_place_one_after_the_other_and_etcd_runs_on(
                 for cluster in [&disk, &memory] {
                     let unready = cluster.pods().await?.iter().filter(|pod| !is_ready(pod)).count();
                     assert!(unready <= 1, "{unready} Pods of {} are not ready at once", cluster.name);
-                    ensure!(members_with(cluster, "etcd-agent:next").await?.len() == 3, "not all have it");
+                    ensure!(
+                        members_with(cluster, "etcd-agent:next").await?.len() == 3,
+                        "not all have it"
+                    );
                     cluster.is_settled(3).await?;
                 }
                 Ok(())
             })
             .await?;
-            ensure!(members_with(&paused, USUAL).await?.len() == 1, "the paused cluster was touched");
+            ensure!(
+                members_with(&paused, USUAL).await?.len() == 1,
+                "the paused cluster was touched"
+            );
             paused.patch(json!({ "spec": { "rollout": null } })).await?;
             until("the paused one follows", FORMATION, async || {
                 ensure!(members_with(&paused, "etcd-agent:next").await?.len() == 1, "not yet");
@@ -80,7 +92,11 @@ fn a_new_agent_image_comes_to_all_in_place_one_after_the_other_and_etcd_runs_on(
             let after = (etcds(&disk).await?, etcds(&memory).await?, memory.listed().await?);
             ensure!(after == before, "an etcd was restarted, or a member changed");
             for pod in [disk.pods().await?, memory.pods().await?].concat() {
-                ensure!(restarts_of_etcd(&pod) == 0, "a container of {} was restarted", pod.name_any());
+                ensure!(
+                    restarts_of_etcd(&pod) == 0,
+                    "a container of {} was restarted",
+                    pod.name_any()
+                );
             }
             Ok(())
         }
@@ -112,44 +128,69 @@ fn u23_a_bad_agent_image_stops_at_one_member_and_a_good_one_heals_it() -> Outcom
         let bad = "localhost/no-such-agent:1";
         let outcome = async {
             operator.set_agent_image(bad).await?;
-            let hit = until("the rollout is halted, and a condition says so", FORMATION, async || {
-                for cluster in [&one, &two] {
-                    let conditions = cluster.status().await?.conditions;
-                    if let Ok(halted) = condition(&conditions, "RolloutHalted") {
-                        ensure!(halted.status == "True" && halted.message.contains(bad), "{halted:?}");
-                        return Ok(cluster);
+            let hit = until(
+                "the rollout is halted, and a condition says so",
+                FORMATION,
+                async || {
+                    for cluster in [&one, &two] {
+                        let conditions = cluster.status().await?.conditions;
+                        if let Ok(halted) = condition(&conditions, "RolloutHalted") {
+                            ensure!(halted.status == "True" && halted.message.contains(bad), "{halted:?}");
+                            return Ok(cluster);
+                        }
                     }
-                }
-                anyhow::bail!("no cluster says RolloutHalted")
-            })
+                    anyhow::bail!("no cluster says RolloutHalted")
+                },
+            )
             .await?;
-            holds("one member of the fleet has it, and etcd serves", Duration::from_secs(20), async || {
-                let all = [members_with(&one, bad).await?, members_with(&two, bad).await?].concat();
-                ensure!(all.len() == 1, "{all:?} have the bad image");
-                ensure!(hit.client_endpoints().await?.len() == 2, "{:?}", hit.client_endpoints().await?);
-                let conditions = hit.status().await?.conditions;
-                let available = condition(&conditions, "Available")?;
-                ensure!(available.status == "True", "{available:?}");
-                Ok(())
-            })
+            holds(
+                "one member of the fleet has it, and etcd serves",
+                Duration::from_secs(20),
+                async || {
+                    let all = [members_with(&one, bad).await?, members_with(&two, bad).await?].concat();
+                    ensure!(all.len() == 1, "{all:?} have the bad image");
+                    ensure!(
+                        hit.client_endpoints().await?.len() == 2,
+                        "{:?}",
+                        hit.client_endpoints().await?
+                    );
+                    let conditions = hit.status().await?.conditions;
+                    let available = condition(&conditions, "Available")?;
+                    ensure!(available.status == "True", "{available:?}");
+                    Ok(())
+                },
+            )
             .await?;
             world.stage.agent_image_as("etcd-agent:good").await?;
             operator.set_agent_image("etcd-agent:good").await?;
-            until("a good image heals it, and comes to all", Duration::from_mins(3), async || {
-                for cluster in [&one, &two] {
-                    cluster.is_settled(3).await?;
-                    ensure!(members_with(cluster, "etcd-agent:good").await?.len() == 3, "not all have it");
-                    let conditions = cluster.status().await?.conditions;
-                    ensure!(condition(&conditions, "RolloutHalted").is_err(), "it still says RolloutHalted");
-                }
-                Ok(())
-            })
+            until(
+                "a good image heals it, and comes to all",
+                Duration::from_mins(3),
+                async || {
+                    for cluster in [&one, &two] {
+                        cluster.is_settled(3).await?;
+                        ensure!(
+                            members_with(cluster, "etcd-agent:good").await?.len() == 3,
+                            "not all have it"
+                        );
+                        let conditions = cluster.status().await?.conditions;
+                        ensure!(
+                            condition(&conditions, "RolloutHalted").is_err(),
+                            "it still says RolloutHalted"
+                        );
+                    }
+                    Ok(())
+                },
+            )
             .await
         }
         .await;
         back_to_usual(world).await?;
         outcome?;
-        ensure!((etcds(&one).await?, etcds(&two).await?) == before, "an etcd was restarted");
+        ensure!(
+            (etcds(&one).await?, etcds(&two).await?) == before,
+            "an etcd was restarted"
+        );
         for (writer, cluster) in writers.into_iter().zip([&one, &two]) {
             let written = writer.stop().await?;
             println!("longest gap of a writer: {:?}", written.longest_gap);
