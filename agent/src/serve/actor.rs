@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use proto::agent as wire;
 use tokio::sync::{mpsc, oneshot, watch};
+use tracing::Instrument as _;
 
 use super::act::{Act, act};
 use super::directive::{self, Verdict};
@@ -432,7 +433,8 @@ impl Actor {
         if let (true, false, Some(link)) = (self.renewal_due, self.acting, &self.state.link) {
             (self.renewal_due, self.acting) = (false, true);
             let run_volume = self.state.args.paths.run_volume.clone();
-            tokio::spawn(renew::run(link.supervisor.clone(), run_volume, self.events.clone()));
+            let renewed = renew::run(link.supervisor.clone(), run_volume, self.events.clone());
+            tokio::spawn(renewed.in_current_span());
         }
         if self.looking == Looking::Fresh && !self.acting && self.state.standing.is_some() {
             self.decide(now);

@@ -49,7 +49,10 @@ async fn supervisor(supervisor: Supervisor, run_volume: &Path) -> anyhow::Result
     });
     supervisor.request(order, LIMIT).await?;
     tracing::info!("the supervisor is replaced by this version's");
-    tokio::task::spawn_blocking(move || put_in_place(&next, &binary)).await?
+    tokio::task::spawn_blocking(move || put_in_place(&next, &binary)).await??;
+    // What was asked of it now would be lost.
+    let _ = tokio::time::timeout(LIMIT, supervisor.gone()).await;
+    Ok(())
 }
 
 /// True: the new binary is there, and is another one.

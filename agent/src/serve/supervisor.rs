@@ -92,6 +92,11 @@ impl Supervisor {
         self.ask(Order::Logs(proto::supervisor::Logs { lines }), limit).await
     }
 
+    /// Waits until its connection has ended.
+    pub async fn gone(&self) {
+        self.requests.closed().await;
+    }
+
     async fn ask(&self, order: Order, limit: Duration) -> Result<Vec<String>, Error> {
         let what = verb(&order);
         let (answer, answered) = oneshot::channel();

@@ -1,6 +1,7 @@
 //! A new image of the agent: the supervisor follows it, and etcd runs on.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,10 +14,13 @@ use crate::support::test;
 /// What an older image has installed: the same program as another file, which runs.
 fn install_another(pod: &Pod) -> PathBuf {
     let binary = pod.volume("run").join("etcd-agent");
-    fs::copy(binaries::agent(), &binary).unwrap();
-    let mut content = fs::read(&binary).unwrap();
-    content.extend(b"of another build");
-    fs::write(&binary, content).unwrap();
+    let new = pod.volume("run").join("another");
+    fs::copy(binaries::agent(), &new).unwrap();
+    let mut file = fs::File::options().append(true).open(&new).unwrap();
+    file.write_all(b"of another build").unwrap();
+    drop(file);
+    // The old one may run.
+    fs::rename(&new, &binary).unwrap();
     binary
 }
 
