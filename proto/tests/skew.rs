@@ -19,7 +19,7 @@ fn bytes(hex: &str) -> Vec<u8> {
 }
 
 /// The bytes of 0.1 give this message, and so they do with something new behind them.
-fn means<M: Message + Default + PartialEq>(hex: &str, message: &M) {
+fn means<M: Message + Default + PartialEq + std::fmt::Debug>(hex: &str, message: &M) {
     let mut wire = bytes(hex);
     assert_eq!(
         M::decode(&wire[..]).unwrap(),
