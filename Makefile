@@ -32,7 +32,7 @@ test: ## every test; ends with the runner's count
 lint: setup ## format, clippy, one TLS stack
 	@tests/lint.sh
 
-bench: setup ## the figures: a table, and target/bench/figures.json; ONLY=<figure id> for one, RUNS=5
+bench: setup ## the figures: a table, and target/bench/figures.json; ONLY=<figure id>,... for some, RUNS=5
 	@tests/bench.sh
 
 kube-up: setup ## a local Kubernetes of NODES=1..3; kubeconfig at .local/kube/kubeconfig

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures the figures; a table, and target/bench/figures.json. `make bench` calls it.
-# usage: [ONLY=<figure id>] [RUNS=5] tests/bench.sh [--timeline]
+# usage: [ONLY=<figure id>,...] [RUNS=5] tests/bench.sh [--timeline]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

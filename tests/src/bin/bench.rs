@@ -20,9 +20,9 @@ use tests::bench::{
 /// Measures the figures, prints a table, and keeps them in target/bench/figures.json.
 #[derive(Parser)]
 struct Cli {
-    /// Only this figure.
-    #[arg(long)]
-    only: Option<String>,
+    /// Only these figures.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
     /// How often each experiment is run; the median counts.
     #[arg(long, default_value_t = 5)]
     runs: usize,
@@ -43,7 +43,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(cli: Cli) -> Result<ExitCode> {
-    let experiments = selected(cli.only.as_deref())?;
+    let experiments = selected(&cli.only)?;
     let begin = Instant::now();
     let mut measurements = Measurements::new();
     let mut failed = 0;
@@ -73,8 +73,8 @@ async fn run(cli: Cli) -> Result<ExitCode> {
             stand.down().await?;
         }
     }
-    if let Some(only) = &cli.only {
-        measurements.retain(|id, _| id == only);
+    if !cli.only.is_empty() {
+        measurements.retain(|id, _| cli.only.contains(id));
     }
     println!("\n{}", report::table(&measurements));
     println!("kept in {}", report::file().display());
@@ -85,19 +85,16 @@ async fn run(cli: Cli) -> Result<ExitCode> {
     })
 }
 
-fn selected(only: Option<&str>) -> Result<Vec<Experiment>> {
-    let Some(id) = only else {
-        return Ok(Experiment::ALL.to_vec());
-    };
-    if find(id).is_none() {
+fn selected(only: &[String]) -> Result<Vec<Experiment>> {
+    if let Some(id) = only.iter().find(|id| find(id).is_none()) {
         let known: Vec<&str> = FIGURES.iter().map(|figure| figure.id).collect();
         bail!("there is no figure {id}; the figures are {}", known.join(", "));
     }
-    Ok(Experiment::ALL
-        .iter()
-        .copied()
-        .filter(|experiment| experiment.figures().contains(&id))
-        .collect())
+    let asked = |experiment: &Experiment| {
+        let mut figures = experiment.figures().iter();
+        only.is_empty() || figures.any(|id| only.iter().any(|asked| asked == id))
+    };
+    Ok(Experiment::ALL.iter().copied().filter(asked).collect())
 }
 
 async fn measure(experiment: Experiment, stand: Option<&Stand>, cli: &Cli, begin: Instant) -> Result<Measurements> {
