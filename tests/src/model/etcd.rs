@@ -217,12 +217,11 @@ impl Etcd {
     fn elect(&mut self) {
         let stays = self.leader.filter(|id| self.may_lead(*id));
         let ids = self.list.iter().map(|entry| entry.id);
-        match stays.or_else(|| ids.into_iter().find(|id| self.may_lead(*id))) {
-            Some(leader) => self.lead(leader),
-            None => {
-                self.leader = None;
-                self.heard.clear();
-            }
+        if let Some(leader) = stays.or_else(|| ids.into_iter().find(|id| self.may_lead(*id))) {
+            self.lead(leader);
+        } else {
+            self.leader = None;
+            self.heard.clear();
         }
     }
 
@@ -311,7 +310,8 @@ impl Etcd {
     }
 
     /// The list that a member knows.
-    fn view(&self, via: Id) -> &[Entry] {
+    #[must_use]
+    pub fn view(&self, via: Id) -> &[Entry] {
         match &self.cut {
             Some(cut) if !self.follows(via) => &cut.list,
             Some(_) | None => &self.list,
