@@ -14,7 +14,7 @@ PREFIX := $(if $(IMAGES),$(IMAGES)/,)
 # For machines without a kubectl of their own.
 export PATH := $(PATH):$(CURDIR)/.local/kube/bin
 
-.PHONY: help setup demo test lint bench kube-up kube-down images deploy undeploy generate
+.PHONY: help setup demo test lint bench soak kube-up kube-down images deploy undeploy generate
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -34,6 +34,9 @@ lint: setup ## format, clippy, one TLS stack
 
 bench: setup ## the figures: a table, and target/bench/figures.json; ONLY=<figure id>,... for some, RUNS=5
 	@tests/bench.sh
+
+soak: setup ## faults on real clusters for MINUTES=10, from SEED=<number> or one that is printed; histories are checked
+	@tests/soak.sh
 
 kube-up: setup ## a local Kubernetes of NODES=1..3; kubeconfig at .local/kube/kubeconfig
 	@$(LOCAL_KUBE) up --name kube --nodes $(NODES)

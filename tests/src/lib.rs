@@ -5,3 +5,4 @@ pub mod fleet;
 pub mod harness;
 pub mod kube;
 pub mod model;
+pub mod soak;

@@ -150,9 +150,14 @@ impl<'a> Cluster<'a> {
 
     /// Waits until the wanted state is reached with that many voters, by the status and by etcd's own word.
     pub async fn settled(&self, voters: usize) -> Result<()> {
+        self.settled_within(voters, FORMATION).await
+    }
+
+    /// The same, with another limit.
+    pub async fn settled_within(&self, voters: usize, limit: Duration) -> Result<()> {
         until(
             &format!("{} has {voters} voters and rests", self.name),
-            FORMATION,
+            limit,
             async || self.is_settled(voters).await,
         )
         .await

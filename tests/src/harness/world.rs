@@ -70,7 +70,7 @@ fn run(
         let outcome = outcome.unwrap_or_else(|panic| Err(anyhow!("panic: {}", words_of(panic.as_ref()))));
         if let Err(error) = &outcome {
             let mut out = std::io::stderr();
-            let digest = digest::of(&world.stage, &world.namespace).await;
+            let digest = world.digest().await;
             let _ = writeln!(out, "{name} failed: {error:#}\n\n{digest}");
         }
         if outcome.is_ok() || std::env::var_os(KEEP).is_none() {
@@ -128,6 +128,11 @@ impl World {
     /// The namespace goes in the background; that nothing is left of it is a scenario of its own (U17).
     async fn end(&self) -> Result<()> {
         self.delete_namespace(&self.namespace).await
+    }
+
+    /// All there is to say of this namespace, for people who look for what went wrong.
+    pub async fn digest(&self) -> String {
+        digest::of(&self.stage, &self.namespace).await
     }
 
     /// Objects of one kind in this namespace.
