@@ -1,6 +1,8 @@
 //! Faults for as long as one likes, one round after another, while clients note what they see: at the end every cluster
 //! must be whole, and what the clients have seen must be linearizable.
 
+#![allow(clippy::large_futures, reason = "there is one, and it is all that the process does")]
+
 mod faults;
 mod schedule;
 
@@ -46,7 +48,7 @@ pub async fn run(seed: u64, length: Duration) -> Result<()> {
         namespace: NAMESPACE.into(),
     };
     world.create_namespace(NAMESPACE).await?;
-    let outcome = Box::pin(on(&world, seed, length)).await;
+    let outcome = on(&world, seed, length).await;
     if outcome.is_err() {
         let digest = world.digest().await;
         let _ = writeln!(std::io::stderr(), "{digest}");
@@ -71,28 +73,23 @@ async fn on(world: &World, seed: u64, length: Duration) -> Result<()> {
     }
     let begin = Instant::now();
     let rounds = rounds(world, &clusters, seed, length, begin).await;
-    let mut summary = match &rounds {
-        Ok(counts) => counts
-            .iter()
-            .map(|(what, count)| format!("  {what}: {count}\n"))
-            .collect(),
-        Err(_) => String::new(),
-    };
+    let mut summary: Vec<String> = rounds
+        .iter()
+        .flatten()
+        .map(|(what, n)| format!("{what}: {n}"))
+        .collect();
     for (cluster, clients) in clusters.iter().zip(clients) {
         let operations = stop(cluster, clients, rounds.is_ok()).await?;
-        summary.push_str(&format!(
-            "  cluster {}: {}\n",
-            cluster.name,
-            history::summary(&operations)
-        ));
+        summary.push(format!("cluster {}: {}", cluster.name, history::summary(&operations)));
         history::demand(&format!("soak-{}", cluster.name), &operations)
             .with_context(|| format!("cluster {}, SEED={seed}", cluster.name))?;
     }
     rounds.with_context(|| format!("SEED={seed}"))?;
     let _ = write!(
         std::io::stdout(),
-        "soak: {:.1} minutes with SEED={seed}, every cluster is whole, every history is linearizable\n{summary}",
-        begin.elapsed().as_secs_f32() / 60.0
+        "soak: {:.1} minutes with SEED={seed}, every cluster is whole, every history is linearizable\n  {}\n",
+        begin.elapsed().as_secs_f32() / 60.0,
+        summary.join("\n  ")
     );
     Ok(())
 }

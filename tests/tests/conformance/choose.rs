@@ -55,8 +55,10 @@ pub(crate) struct Options<'a> {
     pub(crate) model: &'a Etcd,
     /// Members that were running when the network was cut, and so know the list of then.
     pub(crate) answers: Vec<Id>,
-    /// Members that were removed and do not run.
+    /// Members that were removed.
     pub(crate) removed: &'a [Id],
+    /// Those of them that do not run, and would be told if they did.
+    pub(crate) ghosts: Vec<Id>,
     pub(crate) is_cut: bool,
     pub(crate) may_add: bool,
     /// A refused `MemberUpdate` has no effect. With 3.7 it has: a member that is started again carries it out on its own
@@ -77,12 +79,20 @@ impl Options<'_> {
         let unstarted: Vec<Id> = model.list.iter().filter(|e| e.name.is_empty()).map(|e| e.id).collect();
         let quorum = model.has_quorum();
         let mut ops: Vec<(u32, Op)> = Vec::new();
-        if let Some(&via) = pick(random, &self.answers) {
+        // Learners answer everything alike.
+        let voters: Vec<Id> = self
+            .answers
+            .iter()
+            .copied()
+            .filter(|id| !learners.contains(id))
+            .collect();
+        let asked = if random.u8(..10) == 0 { &self.answers } else { &voters };
+        if let Some(&via) = pick(random, asked).or(pick(random, &self.answers)) {
             let url = |random: &mut fastrand::Rng| pick(random, &model.list).map(|entry| entry.peer_url.clone());
             let any = pick(random, &listed).copied().unwrap_or(via);
             if self.may_add {
-                let room = listed.len() < 6;
-                ops.push((if room { 5 } else { 1 }, Op::AddNew(via, true)));
+                let weight = [8, 8, 8, 5, 4, 3].get(listed.len()).copied().unwrap_or(1);
+                ops.push((weight, Op::AddNew(via, true)));
                 ops.push((1, Op::AddNew(via, false)));
             }
             ops.push((1, Op::Ask(via, Change::AddLearner(url(random).unwrap_or_default()))));
@@ -123,7 +133,7 @@ impl Options<'_> {
         {
             ops.push((6, Op::Start(id)));
         }
-        if let Some(&id) = pick(random, self.removed)
+        if let Some(&id) = pick(random, &self.ghosts)
             && may_join
             && quorum
         {

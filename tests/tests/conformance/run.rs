@@ -31,7 +31,7 @@ const CERTAINLY_OLD: Duration = Duration::from_millis(5700);
 const PATIENCE: Duration = Duration::from_secs(45);
 
 /// New members of one trace.
-const MEMBERS: usize = 12;
+const MEMBERS: usize = 40;
 
 pub(crate) struct Run {
     binary: PathBuf,
@@ -45,10 +45,14 @@ pub(crate) struct Run {
     ages: BTreeMap<(Id, Id), (Instant, Instant)>,
     /// The last index that the leader knows each to have reached.
     reached: BTreeMap<Id, u64>,
-    /// Started, and not yet seen to serve.
+    /// Whom each knew when it last had a leader.
+    knew: BTreeMap<Id, Vec<Id>>,
+    /// Started or connected again, and not yet seen to serve and to know what the others know.
     fresh: BTreeSet<Id>,
     /// Members of the list of a cut that were running then.
     witnesses: Option<Vec<Id>>,
+    /// Who is cut off.
+    far: Vec<Id>,
     removed: Vec<Id>,
     pub(crate) story: Vec<String>,
     pub(crate) steps: BTreeMap<String, usize>,
@@ -79,8 +83,10 @@ impl Run {
             may_update_wrongly: !version.starts_with("3.7."),
             ages: BTreeMap::new(),
             reached: BTreeMap::new(),
+            knew: BTreeMap::new(),
             fresh: BTreeSet::from([Id(id.0)]),
             witnesses: None,
+            far: Vec::new(),
             removed: Vec::new(),
             story: Vec::new(),
             steps: BTreeMap::new(),
@@ -97,12 +103,25 @@ impl Run {
             model: &self.model,
             answers: running.filter(|id| listed(id) && witness(id)).collect(),
             removed: &self.removed,
+            ghosts: self.removed.iter().copied().filter(|id| self.is_ghost(*id)).collect(),
             is_cut: self.witnesses.is_some(),
             may_add: self.nodes.len() < MEMBERS,
             may_update_wrongly: self.may_update_wrongly,
         };
         let op = options.choose(random);
         self.step(op).await
+    }
+
+    /// It does not run, and somebody whom it knows would tell it that it was removed.
+    fn is_ghost(&self, id: Id) -> bool {
+        !self.model.running.contains(&id) && self.nodes[self.slots[&id]].has_data && self.is_told(id)
+    }
+
+    fn is_told(&self, id: Id) -> bool {
+        let tells = |of: &&Id| self.model.entry(**of).is_some() && self.model.follows(**of);
+        self.knew
+            .get(&id)
+            .is_some_and(|known| known.iter().any(|of| tells(&of)))
     }
 
     /// Everything runs again, and is connected, and has a quorum.
@@ -195,12 +214,15 @@ impl Run {
                 let slots: Vec<usize> = far.iter().map(|id| self.slots[id]).collect();
                 self.network.cut(&slots);
                 self.witnesses = Some(self.model.running.clone());
+                self.far.clone_from(&far);
                 self.model.cut(far);
                 "cut".into()
             }
             Op::Heal => {
                 self.network.cut(&[]);
                 self.witnesses = None;
+                // Without a leader nobody tells those who were cut off what has changed.
+                self.fresh.extend(std::mem::take(&mut self.far));
                 self.model.heal();
                 "healed".into()
             }
@@ -367,7 +389,7 @@ impl Run {
             }
             ensure!(runs, "{id} has ended");
             if !listed {
-                let tells = self.model.list.iter().any(|entry| self.model.connected(entry.id, id));
+                let tells = self.is_told(id) && self.model.follows(id);
                 ensure!(!tells, "{id} still runs, though it was removed");
                 continue;
             }
@@ -386,10 +408,11 @@ impl Run {
         }
         for (id, page) in &pages {
             for peer in &self.model.list {
-                let known = self.model.follows(*id) || self.witnesses.is_none();
                 let wanted = self.model.connected(*id, peer.id);
+                // Without a leader it may not yet know that the other one is a member.
+                let open = wanted && !(self.model.follows(*id) && self.model.follows(peer.id));
                 ensure!(
-                    peer.id == *id || !known || page.is_connected(id.0, peer.id.0) == wanted,
+                    peer.id == *id || open || page.is_connected(id.0, peer.id.0) == wanted,
                     "{id} should have a connection with {}: {wanted}",
                     peer.id
                 );
@@ -419,6 +442,8 @@ impl Run {
                 self.fresh.remove(id);
             }
             self.reached.insert(*id, index);
+            self.knew
+                .insert(*id, self.model.list.iter().map(|entry| entry.id).collect());
         }
         self.model.index = index;
         let found = call::members(self.node(leader)).await;
