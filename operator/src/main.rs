@@ -13,6 +13,12 @@ const THREADS: usize = 2;
 fn main() -> ExitCode {
     let arguments = Arguments::of_process();
     logging::start(&arguments.logging());
+    for flag in arguments.without_effect() {
+        tracing::warn!(
+            flag,
+            "this flag has no effect: errors carry their causes, there are no stack traces"
+        );
+    }
     let result = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .enable_all()

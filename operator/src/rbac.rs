@@ -9,6 +9,7 @@ use std::{
 use futures::{StreamExt, stream};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use kube::{Api, Client, api::PostParams};
+use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::{leader::LEASE, pki::CA_SECRET, settings::Settings, words};
@@ -145,10 +146,13 @@ pub fn needed(leader_elect: bool) -> Vec<Verb> {
 #[derive(Debug, Default)]
 pub struct Report {
     missing: RwLock<Arc<[Verb]>>,
+    changed: watch::Sender<()>,
 }
 
-/// Between two checks while something is missing: so long does a repaired role stay unnoticed.
-const AGAIN: Duration = Duration::from_secs(30);
+/// Between two looks at what is missing: so long does a repaired role stay unnoticed.
+const AGAIN: Duration = Duration::from_secs(3);
+/// Between two checks of everything while some questions have no answer.
+const UNKNOWN: Duration = Duration::from_secs(30);
 /// Longest wait for one answer.
 const ANSWER: Duration = Duration::from_secs(5);
 /// Questions at a time.
@@ -163,17 +167,33 @@ impl Report {
 
     /// Asks the API server about every verb, names what is missing in the log, and asks again while that is so.
     pub async fn keep(&self, client: &Client, settings: &Settings) {
+        let mut asked = needed(settings.leader_elect);
         loop {
-            let (missing, unknown) = check(client, settings).await;
+            let (missing, unknown) = check(client, settings, &asked).await;
             if !unknown.is_empty() {
                 warn!(error = %unknown.join("; "), "the operator's own permissions cannot be checked");
             }
             self.update(missing);
-            if self.missing().is_empty() && unknown.is_empty() {
+            let missing = self.missing();
+            if missing.is_empty() && unknown.is_empty() {
                 return;
             }
-            tokio::time::sleep(AGAIN).await;
+            // Only what is missing is of interest, so that it can be asked about often.
+            let wait = if unknown.is_empty() {
+                asked = missing.to_vec();
+                AGAIN
+            } else {
+                asked = needed(settings.leader_elect);
+                UNKNOWN
+            };
+            tokio::time::sleep(wait).await;
         }
+    }
+
+    /// Changes whenever what is missing does.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
     }
 
     fn update(&self, missing: Vec<Verb>) {
@@ -188,12 +208,13 @@ impl Report {
             info!("all permissions are granted now");
         }
         *self.missing.write().unwrap_or_else(PoisonError::into_inner) = missing.into();
+        self.changed.send_replace(());
     }
 }
 
 /// What is missing, and which questions have no answer.
-async fn check(client: &Client, settings: &Settings) -> (Vec<Verb>, Vec<String>) {
-    let answers: Vec<(Verb, Result<bool, String>)> = stream::iter(needed(settings.leader_elect))
+async fn check(client: &Client, settings: &Settings, asked: &[Verb]) -> (Vec<Verb>, Vec<String>) {
+    let answers: Vec<(Verb, Result<bool, String>)> = stream::iter(asked.to_vec())
         .map(|verb| async move { (verb, is_granted(client, settings, verb).await) })
         .buffered(PARALLEL)
         .collect()

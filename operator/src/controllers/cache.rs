@@ -151,10 +151,17 @@ pub(super) fn claim(object: &PersistentVolumeClaim) -> Option<Item<ClaimInfo>> {
     keep(meta, cluster_of(meta), info)
 }
 
+/// Of the accounts of who manages which fields only ours is of interest.
+fn keep_our_account(metadata: &mut ObjectMeta) {
+    if let Some(managed) = &mut metadata.managed_fields {
+        managed.retain(super::compare::is_ours);
+    }
+}
+
 /// A Service.
 #[must_use]
 pub(super) fn service(mut object: Service) -> Option<Item<Service>> {
-    object.metadata.managed_fields = None;
+    keep_our_account(&mut object.metadata);
     object.status = None;
     let meta = object.metadata.clone();
     keep(&meta, cluster_of(&meta), object)
@@ -163,7 +170,7 @@ pub(super) fn service(mut object: Service) -> Option<Item<Service>> {
 /// A budget. Its status changes with every Pod and is not kept.
 #[must_use]
 pub(super) fn budget(mut object: PodDisruptionBudget) -> Option<Item<PodDisruptionBudget>> {
-    object.metadata.managed_fields = None;
+    keep_our_account(&mut object.metadata);
     object.status = None;
     let meta = object.metadata.clone();
     keep(&meta, cluster_of(&meta), object)

@@ -13,7 +13,7 @@ use kube::ResourceExt;
 use super::{
     World,
     api::{Apis, call},
-    backoff::{self, PATIENCE},
+    backoff::{self, Failing, PATIENCE},
     cache,
     error::{PassError, is_not_found},
     events,
@@ -84,6 +84,11 @@ async fn living(world: &World, key: &ClusterKey, objects: Objects) -> Duration {
     let (mut facts, ends) = with(&memory, |memory| {
         forget_former(world, key, &objects, memory);
         let facts = observe::local(world, key, &objects, memory, world.now());
+        let lacked = std::mem::replace(&mut memory.lacked, facts.missing_verbs.len());
+        if facts.missing_verbs.len() < lacked {
+            // What was refused for want of a permission need not wait any longer.
+            memory.failing = Failing::default();
+        }
         (facts, std::mem::take(&mut memory.namespace_ends))
     });
     if let Err(error) = notice_end_of_namespace(world, key, &mut facts, ends).await {
@@ -118,7 +123,7 @@ fn unproven_since(world: &World, key: &ClusterKey, facts: &Facts, memory: &Mutex
     since
 }
 
-fn with<T>(memory: &Mutex<Memory>, change: impl FnOnce(&mut Memory) -> T) -> T {
+pub(super) fn with<T>(memory: &Mutex<Memory>, change: impl FnOnce(&mut Memory) -> T) -> T {
     change(&mut memory.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -155,7 +160,7 @@ async fn finish(
         cluster,
         members,
     } = outcome;
-    events::of_steps(world, &cluster, &done);
+    events::of_steps(world, &cluster, memory, &done);
     let acted = done.iter().any(|step| !matches!(step, Step::Nudge { .. }));
     let busy = with(memory, |memory| {
         memory.failing.keep(plan);
@@ -391,7 +396,7 @@ async fn tell(
         if let Some(item) = answer.and_then(cache::cluster) {
             world.cache.clusters.put(item);
         }
-        events::of_conditions(world, cluster, &told);
+        events::of_conditions(world, cluster, memory, &told);
         Ok(())
     };
     let of_members = join_all(of_members.iter().map(|(member, old, new)| {

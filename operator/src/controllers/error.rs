@@ -2,7 +2,7 @@
 
 use etcd::Refusal;
 
-use crate::{agents::LinkError, leader::NotLeader, pki::PkiError, plan::step::Step};
+use crate::{agents::LinkError, leader::NotLeader, pki::PkiError, plan::step::Step, words};
 
 /// Why a pass did not do what was planned. The next one starts from facts again, so nothing is lost.
 #[derive(Debug, thiserror::Error)]
@@ -11,7 +11,7 @@ pub(super) enum PassError {
     #[error(transparent)]
     NotLeader(#[from] NotLeader),
     /// The Kubernetes API refused or did not answer.
-    #[error("{act}: {source}")]
+    #[error("{act}: {}", words::of(source))]
     Kube {
         /// What was tried.
         act: &'static str,

@@ -1,18 +1,61 @@
-//! Events: one for each transition, none for a pass.
+//! Events: one for each transition, none for a pass; and few in a fault that lasts.
+
+use std::{collections::HashMap, sync::Mutex};
 
 use crds::EtcdCluster;
+use jiff::{SignedDuration, Timestamp};
 use kube::{
     Resource,
     runtime::events::{Event, EventType},
 };
 
-use super::{World, api::write};
+use super::{World, api::write, memory::Memory};
 use crate::plan::{status, step::Step};
 
+/// The same kind of event, about the same member, is told once in this time.
+const SAME: SignedDuration = SignedDuration::from_mins(2);
+/// So many different ones may be told in a row: what a large cluster needs to form and to grow ...
+const ROW: usize = 40;
+/// ... and then one in this time.
+const LATER: SignedDuration = SignedDuration::from_secs(30);
+
+/// Which events of one cluster were told lately. A fault that comes and goes must not fill the API server with them: the
+/// status tells the present state all the same.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    last: HashMap<String, Timestamp>,
+    /// When the row of those that were told is used up to nothing again.
+    level: Option<Timestamp>,
+}
+
+impl Told {
+    /// May it be told? If so, it counts as told.
+    pub(super) fn may(&mut self, key: String, now: Timestamp) -> bool {
+        self.last.retain(|_, told| now.duration_since(*told) < SAME);
+        let level = self.level.filter(|level| *level > now).unwrap_or(now);
+        let full = level.duration_since(now) >= LATER * i32::try_from(ROW).unwrap_or(i32::MAX);
+        if full || self.last.contains_key(&key) {
+            return false;
+        }
+        self.last.insert(key, now);
+        self.level = Some(level + LATER);
+        true
+    }
+}
+
+fn may(world: &World, memory: &Mutex<Memory>, reason: &str, about: &str) -> bool {
+    let now = world.now();
+    super::cluster::with(memory, |memory| {
+        memory.told_events.may(format!("{reason} {about}"), now)
+    })
+}
+
 /// Of conditions that changed.
-pub(super) fn of_conditions(world: &World, cluster: &EtcdCluster, told: &[status::Event]) {
+pub(super) fn of_conditions(world: &World, cluster: &EtcdCluster, memory: &Mutex<Memory>, told: &[status::Event]) {
     for event in told {
-        publish(world, cluster, event.warning, &event.reason, &event.note, "Observe");
+        if may(world, memory, &event.reason, "") {
+            publish(world, cluster, event.warning, &event.reason, &event.note, "Observe");
+        }
     }
 }
 
@@ -25,7 +68,7 @@ pub(super) fn of_kill(world: &World, cluster: &EtcdCluster, member: &str, kills:
 }
 
 /// Of steps that were carried out.
-pub(super) fn of_steps(world: &World, cluster: &EtcdCluster, done: &[Step]) {
+pub(super) fn of_steps(world: &World, cluster: &EtcdCluster, memory: &Mutex<Memory>, done: &[Step]) {
     for step in done {
         let (reason, note) = match step {
             Step::RecordSeed { seed } => ("SeedChosen", format!("{} starts the cluster", seed.member)),
@@ -65,7 +108,9 @@ pub(super) fn of_steps(world: &World, cluster: &EtcdCluster, done: &[Step]) {
             | Step::Direct { .. }
             | Step::Nudge { .. } => continue,
         };
-        publish(world, cluster, false, reason, &note, step.kind());
+        if may(world, memory, reason, step.member().unwrap_or_default()) {
+            publish(world, cluster, false, reason, &note, step.kind());
+        }
     }
 }
 
@@ -92,4 +137,44 @@ fn publish(world: &World, cluster: &EtcdCluster, warning: bool, reason: &str, no
             tracing::debug!(%error, "an event was not taken");
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lasting_fault_is_told_at_most_twice_a_minute_and_a_large_cluster_may_form() {
+        let mut now = Timestamp::UNIX_EPOCH;
+        let mut told = Told::default();
+        for step in 0..ROW {
+            assert!(told.may(format!("LearnerAdded {step}"), now));
+        }
+        assert!(!told.may("LearnerAdded more".into(), now));
+        // It flaps ten times a second for an hour, with a member replaced each time.
+        let mut told = Told::default();
+        let mut events = Vec::new();
+        for tenth in 0..36_000 {
+            now = Timestamp::UNIX_EPOCH + SignedDuration::from_millis(tenth * 100);
+            for key in [
+                "QuorumLost ",
+                "QuorumHealthy ",
+                "MemberRemoved a",
+                "LearnerAdded a",
+                "MemberPromoted a",
+            ] {
+                events.extend(told.may(key.into(), now).then_some(now));
+            }
+        }
+        let last = events
+            .iter()
+            .filter(|at| now.duration_since(**at) <= SignedDuration::from_mins(30))
+            .count();
+        assert!(last <= 60, "{last} in the last half hour");
+        assert!(events.len() <= ROW + 120, "{} in an hour", events.len());
+        assert!(
+            told.may("Another ".into(), now + SignedDuration::from_mins(1)),
+            "it is told again later"
+        );
+    }
 }

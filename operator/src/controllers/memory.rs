@@ -8,7 +8,10 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::NodeSelector;
 
-use super::backoff::{self, Failing};
+use super::{
+    backoff::{self, Failing},
+    events::Told,
+};
 use crate::plan::facts::{Nudged, Refusal, Sent, Unanswered};
 
 /// Memory of one cluster.
@@ -37,6 +40,10 @@ pub(super) struct Memory {
     pub unanswered: Option<Unanswered>,
     /// Steps that failed the last time.
     pub failing: Failing,
+    /// How many permissions were missing.
+    pub lacked: usize,
+    /// Events that were told lately.
+    pub told_events: Told,
     /// The API server has said that the namespace ends.
     pub namespace_ends: bool,
     /// When a status was last written.

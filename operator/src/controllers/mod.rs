@@ -116,6 +116,7 @@ pub async fn run(context: Context, mut changes: Changes) -> anyhow::Result<()> {
     let (_watches, mut listed) = watches::start(&context.client, namespace.as_deref(), &cache, &queue);
     let others = unimplemented::start(&context);
     let mut ca = context.ca.changes();
+    let mut permissions = context.rbac.changes();
     let world = Arc::new(World {
         operator: context,
         cache: Arc::clone(&cache),
@@ -144,20 +145,31 @@ pub async fn run(context: Context, mut changes: Changes) -> anyhow::Result<()> {
             });
         }
     };
-    let certificates = async {
-        while ca.changed().await.is_ok() {
-            cache
-                .clusters
-                .clusters()
-                .into_iter()
-                .for_each(|cluster| queue.wake(cluster));
+    let everyone = || {
+        cache
+            .clusters
+            .clusters()
+            .into_iter()
+            .for_each(|cluster| queue.wake(cluster));
+    };
+    // Each leads to other work in every cluster.
+    let conditions = async {
+        loop {
+            let ended = tokio::select! {
+                told = ca.changed() => told.is_err(),
+                told = permissions.changed() => told.is_err(),
+            };
+            if ended {
+                break;
+            }
+            everyone();
         }
         std::future::pending::<()>().await;
     };
     tokio::select! {
         () = passes => {}
         () = news => {}
-        () = certificates => {}
+        () = conditions => {}
     }
     drop(others);
     Ok(())

@@ -316,7 +316,7 @@ fn services(cache: &Cache, key: &ClusterKey, cluster: &EtcdCluster, memory: &Mem
         };
         match resources::ownership(&live.metadata, &cluster.uid().unwrap_or_default()) {
             Ownership::Foreign { .. } => ServiceState::Foreign,
-            Ownership::Ours if compare::is_in(&wanted, &*live) => ServiceState::Current,
+            Ownership::Ours if is_as_wanted(&wanted, &*live, &live.metadata) => ServiceState::Current,
             Ownership::Ours => ServiceState::Stale,
         }
     };
@@ -324,6 +324,12 @@ fn services(cache: &Cache, key: &ClusterKey, cluster: &EtcdCluster, memory: &Mem
         headless: state(resources::headless_service(cluster, &name)),
         client: state(resources::client_service(cluster, &name)),
     }
+}
+
+/// All that we want is there, and nothing that we wanted once and do not want now.
+fn is_as_wanted<K: serde::Serialize>(wanted: &K, live: &K, metadata: &ObjectMeta) -> bool {
+    let managed = metadata.managed_fields.as_deref().unwrap_or_default();
+    compare::is_in(wanted, live) && !compare::owns_more(wanted, managed)
 }
 
 fn budget(cache: &Cache, key: &ClusterKey, cluster: &EtcdCluster, memory: &Memory, now: Timestamp) -> Budget {
@@ -346,7 +352,11 @@ fn budget(cache: &Cache, key: &ClusterKey, cluster: &EtcdCluster, memory: &Memor
             }
             wanted
         });
-        wanted.is_some_and(|wanted| compare::is_in(&wanted, &*live))
+        // Its number is ours, too, and is left out here.
+        let with_number = resources::pod_disruption_budget(cluster, &name, 1, 1);
+        let managed = live.metadata.managed_fields.as_deref().unwrap_or_default();
+        let surplus = with_number.is_some_and(|wanted| compare::owns_more(&wanted, managed));
+        wanted.is_some_and(|wanted| compare::is_in(&wanted, &*live)) && !surplus
     });
     Budget::Ours { min_available, current }
 }

@@ -70,7 +70,8 @@ pub(super) struct Zap {
     #[arg(long, value_enum)]
     pub(super) zap_encoder: Option<Encoder>,
 
-    /// Taken for compatibility: errors carry their causes here, there are no stack traces to choose a level for.
+    /// Taken for compatibility, and without effect, which is said at the start: errors carry their causes here, there are
+    /// no stack traces to choose a level for.
     #[arg(long, value_parser = ["info", "error", "panic"])]
     pub(super) zap_stacktrace_level: Option<String>,
 
@@ -84,6 +85,13 @@ impl Arguments {
     #[must_use]
     pub fn of_process() -> Self {
         Self::parse_from(as_in_go(std::env::args()))
+    }
+
+    /// What was asked for and has no effect.
+    #[must_use]
+    pub fn without_effect(&self) -> Vec<&'static str> {
+        let stacktrace = self.zap.zap_stacktrace_level.is_some();
+        stacktrace.then_some("--zap-stacktrace-level").into_iter().collect()
     }
 
     /// How to log.
@@ -136,6 +144,7 @@ mod tests {
         assert!(arguments.leader_elect && arguments.zap.zap_devel);
         assert_eq!(arguments.etcd_image_repository, "registry/etcd");
         assert_eq!(arguments.operator_image.as_deref(), Some("a"));
+        assert_eq!(arguments.without_effect(), ["--zap-stacktrace-level"]);
     }
 
     #[test]

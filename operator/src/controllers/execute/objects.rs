@@ -18,6 +18,9 @@ use crate::{
     resources::{self, Ownership},
 };
 
+/// The name under which objects are made: what is applied later is another one's.
+const MAKER: &str = "etcd-operator-create";
+
 impl Executor<'_> {
     fn checked_name(&self, step: &Step) -> Result<ClusterName, PassError> {
         ClusterName::new(self.key.name.clone()).map_err(|error| PassError::stale(step, error.to_string()))
@@ -37,8 +40,12 @@ impl Executor<'_> {
 
     async fn apply_service(&self, step: &Step, service: Service) -> Result<(), PassError> {
         let held = self.held(&self.world.cache.services, &service.metadata, |held| &held.metadata);
+        let mut bare = service.clone();
+        if let Some(spec) = &mut bare.spec {
+            spec.traffic_distribution = None;
+        }
         let object = self
-            .put(step, "applying a Service", &self.apis.services, held, service)
+            .put(step, "applying a Service", &self.apis.services, held, bare, service)
             .await?;
         if let Some(item) = cache::service(object) {
             self.world.cache.services.put(item);
@@ -58,6 +65,7 @@ impl Executor<'_> {
                 "applying the PodDisruptionBudget",
                 &self.apis.budgets,
                 held,
+                budget.clone(),
                 budget,
             )
             .await?;
@@ -74,29 +82,41 @@ impl Executor<'_> {
         meta(&live).uid.clone().filter(|_| ours)
     }
 
-    /// Corrects the object that is ours, by its UID, or makes one. An object of that name which somebody else has made
-    /// is never taken over.
+    /// Corrects the object that is ours, by its UID, or makes one and then corrects it. An object of that name which
+    /// somebody else has made is never taken over.
+    ///
+    /// What is in an object that is made belongs to it for ever; what is applied goes when it is not applied any more. So
+    /// it is made with no more than it needs to be ours.
     async fn put<K>(
         &self,
         step: &Step,
         act: &'static str,
         api: &Api<K>,
         held: Option<String>,
+        mut bare: K,
         mut object: K,
     ) -> Result<K, PassError>
     where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Serialize + std::fmt::Debug,
+        K: Resource<DynamicType = ()> + PartialEq + Clone + DeserializeOwned + Serialize + std::fmt::Debug,
     {
         let name = object.name_any();
-        let Some(uid) = held else {
+        let uid = if held.is_some() {
+            held
+        } else {
             let params = PostParams {
-                field_manager: Some(FIELD_MANAGER.into()),
+                field_manager: Some(MAKER.into()),
                 ..PostParams::default()
             };
-            let made = self.write(act, api.create(&params, &object)).await;
-            return made.map_err(|error| self.taken(step, &K::kind(&()), &name, error));
+            bare.meta_mut().labels = Some(resources::cluster_labels(&self.key.name));
+            bare.meta_mut().annotations = None;
+            let made = self.write(act, api.create(&params, &bare)).await;
+            let made = made.map_err(|error| self.taken(step, &K::kind(&()), &name, error))?;
+            if bare == object {
+                return Ok(made);
+            }
+            made.uid()
         };
-        object.meta_mut().uid = Some(uid);
+        object.meta_mut().uid = uid;
         let params = PatchParams::apply(FIELD_MANAGER).force();
         self.write(act, api.patch(&name, &params, &Patch::Apply(object))).await
     }
