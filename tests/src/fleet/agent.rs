@@ -216,6 +216,7 @@ impl Agent for SimulatedAgent {
     }
 
     async fn direct(&self, request: Request<Directive>) -> Result<Response<DirectResponse>, Status> {
+        self.member.cluster.answers().await;
         let directive = request.into_inner();
         let number = directive.number;
         if directive.nonce != self.member.nonce {
@@ -236,6 +237,7 @@ impl Agent for SimulatedAgent {
     }
 
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<Report>, Status> {
+        self.member.cluster.answers().await;
         Ok(Response::new(report(&self.member)))
     }
 

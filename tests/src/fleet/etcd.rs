@@ -60,6 +60,7 @@ impl Etcd {
 #[tonic::async_trait]
 impl Kv for Etcd {
     async fn range(&self, _: Request<RangeRequest>) -> Result<Response<RangeResponse>, Status> {
+        self.0.cluster.answers().await;
         let (header, _) = self.answer(self.0.cluster.list())?;
         Ok(Response::new(RangeResponse { header: Some(header) }))
     }
@@ -68,6 +69,7 @@ impl Kv for Etcd {
 #[tonic::async_trait]
 impl Cluster for Etcd {
     async fn member_add(&self, request: Request<MemberAddRequest>) -> Result<Response<MemberAddResponse>, Status> {
+        self.0.cluster.answers().await;
         let MemberAddRequest { peer_ur_ls, is_learner } = request.into_inner();
         let (added, list) = self.0.cluster.change(|list| {
             // Not etcd's own rule, and as good: unique, and the same each time.
@@ -94,6 +96,7 @@ impl Cluster for Etcd {
         &self,
         request: Request<MemberRemoveRequest>,
     ) -> Result<Response<MemberRemoveResponse>, Status> {
+        self.0.cluster.answers().await;
         let id = request.into_inner().id;
         let list = self
             .0
@@ -108,6 +111,7 @@ impl Cluster for Etcd {
     }
 
     async fn member_list(&self, _: Request<MemberListRequest>) -> Result<Response<MemberListResponse>, Status> {
+        self.0.cluster.answers().await;
         let (header, members) = self.answer(self.0.cluster.list())?;
         Ok(Response::new(MemberListResponse {
             header: Some(header),
@@ -119,6 +123,7 @@ impl Cluster for Etcd {
         &self,
         request: Request<MemberPromoteRequest>,
     ) -> Result<Response<MemberPromoteResponse>, Status> {
+        self.0.cluster.answers().await;
         let id = request.into_inner().id;
         let list = self.0.cluster.change(|list| {
             list.members.get_mut(&id)?.is_learner = false;

@@ -45,7 +45,11 @@ pub(super) async fn register(client: &Client) -> Result<()> {
         "spec": { "taints": [{ "key": NODE, "effect": "NoSchedule" }] },
     }))?;
     let nodes: Api<Node> = Api::all(client.clone());
-    nodes.create(&PostParams::default(), &node).await?;
+    match nodes.create(&PostParams::default(), &node).await {
+        // Another fleet was here before.
+        Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+        made => drop(made?),
+    }
     let status = json!({ "status": {
         "capacity": capacity,
         "allocatable": capacity,

@@ -48,6 +48,12 @@ impl Fleet {
         Ok(Self { members, _tasks: tasks })
     }
 
+    /// The cluster object of that UID: no etcd and no agent of it answers any more, though all connections stand; or they do
+    /// again.
+    pub fn hang(&self, cluster_uid: &str, hung: bool) {
+        self.members.cluster(cluster_uid).hang(hung);
+    }
+
     /// How many agents are being watched by an operator at this moment.
     #[must_use]
     pub fn links(&self) -> usize {

@@ -75,6 +75,8 @@ pub(super) struct Cluster {
     list: Mutex<List>,
     /// Wakes the agents of its members.
     pub(super) changed: watch::Sender<u64>,
+    /// Nobody of it answers.
+    hung: watch::Sender<bool>,
 }
 
 /// A member list.
@@ -92,11 +94,23 @@ impl Default for Cluster {
         Self {
             list: Mutex::default(),
             changed,
+            hung: watch::Sender::new(false),
         }
     }
 }
 
 impl Cluster {
+    /// It hangs, or goes on.
+    pub(super) fn hang(&self, hung: bool) {
+        self.hung.send_replace(hung);
+    }
+
+    /// Returns when it answers: at once, unless it hangs.
+    pub(super) async fn answers(&self) {
+        // The sender lives as long as this does.
+        let _ = self.hung.subscribe().wait_for(|hung| !*hung).await;
+    }
+
     pub(super) fn list(&self) -> List {
         lock(&self.list).clone()
     }

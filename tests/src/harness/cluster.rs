@@ -119,6 +119,19 @@ impl<'a> Cluster<'a> {
         Process::etcd(&self.pod_uid(member).await?)
     }
 
+    /// Deletes the objects of members as a person does who has read what the deletion guard says.
+    pub async fn delete_members_past_the_guard(&self, names: &[String]) -> Result<()> {
+        let api = self.world.api::<EtcdMember>();
+        let allow = json!({ "metadata": { "annotations": { crds::annotations::ALLOW_DELETION: "true" } } });
+        for name in names {
+            api.patch(name, &PatchParams::default(), &Patch::Merge(&allow)).await?;
+        }
+        for name in names {
+            api.delete(name, &DeleteParams::default()).await?;
+        }
+        Ok(())
+    }
+
     /// Deletes the Pod of a member as `kubectl delete pod` does, or with no time to end.
     pub async fn delete_pod(&self, member: &str, at_once: bool) -> Result<()> {
         let parameters = DeleteParams {

@@ -3,7 +3,9 @@
 use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context, Result, ensure};
-use etcd_client::{Client, Compare, CompareOp, ConnectOptions, GetOptions, StatusResponse, Txn, TxnOp};
+use etcd_client::{
+    Client, Compare, CompareOp, ConnectOptions, GetOptions, MemberAddOptions, StatusResponse, Txn, TxnOp,
+};
 
 use crate::kube::{Forward, LocalKube, Place};
 
@@ -115,6 +117,45 @@ impl Etcd {
             .collect();
         members.sort();
         Ok(members)
+    }
+
+    /// `etcdctl member remove`.
+    pub async fn remove_member(&mut self, id: &str) -> Result<()> {
+        let number = u64::from_str_radix(id, 16)?;
+        self.client
+            .member_remove(number)
+            .await
+            .with_context(|| format!("removing {id}"))?;
+        Ok(())
+    }
+
+    /// `etcdctl member add --learner`; gives the ID of the new one.
+    pub async fn add_learner(&mut self, peer_url: &str) -> Result<String> {
+        let options = MemberAddOptions::new().with_is_learner();
+        let answer = self
+            .client
+            .member_add([peer_url], Some(options))
+            .await
+            .with_context(|| format!("adding {peer_url}"))?;
+        let member = answer.member().context("an answer without a member")?;
+        Ok(format!("{:016x}", member.id()))
+    }
+
+    /// `etcdctl move-leader`: this member must be the leader.
+    pub async fn move_leader(&mut self, to: &str) -> Result<()> {
+        let number = u64::from_str_radix(to, 16)?;
+        self.client
+            .move_leader(number)
+            .await
+            .with_context(|| format!("moving leadership to {to}"))?;
+        Ok(())
+    }
+
+    /// ID of the leader and the term, as this member knows them.
+    pub async fn leader(&mut self) -> Result<(String, u64)> {
+        let status = self.status().await?;
+        ensure!(status.leader() != 0, "it knows no leader");
+        Ok((format!("{:016x}", status.leader()), status.raft_term()))
     }
 
     /// The cluster's ID, 16 hex digits.

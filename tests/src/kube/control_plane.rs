@@ -79,6 +79,9 @@ pub(super) fn api_server(folder: &Folder, config: &Config) -> Program {
             "--requestheader-group-headers=X-Remote-Group",
             "--requestheader-username-headers=X-Remote-User",
             "--profiling=false",
+            // What meshes and VPAs do to Pods on admission, without a webhook.
+            "--feature-gates=MutatingAdmissionPolicy=true",
+            "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
         ])
         .plain(&[
             &format!("--advertise-address={CONTROL_PLANE}"),

@@ -8,9 +8,13 @@
 
 mod agents;
 mod api;
+mod api_server;
+mod by_hand;
 mod deletion;
 mod drain;
+mod edits;
 mod formation;
+mod isolation;
 mod linearizable;
 mod loss;
 mod membership;
@@ -18,6 +22,7 @@ mod metrics;
 mod node_loss;
 mod nodes;
 mod operator_down;
+mod pause;
 mod permissions;
 mod rollout;
 mod steady;
