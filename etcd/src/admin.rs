@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, future::Future, time::Duration};
 
-use etcd_client::{Channel, Client, GetOptions, MemberAddOptions};
+use etcd_client::{AlarmAction, AlarmOptions, AlarmType, Channel, Client, GetOptions, MemberAddOptions};
 use tonic::transport::Endpoint;
 
 use crate::{Call, ClusterId, EtcdError, MemberId, Refusal};
@@ -89,6 +89,48 @@ pub struct Status {
     pub errors: Vec<String>,
 }
 
+/// A hash over all keys of one member up to a revision. Two members hold the same only where revision, compact revision
+/// and hash are equal; the hashes of different revisions or compact revisions say nothing of each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyHash {
+    /// The member that answered.
+    pub member_id: MemberId,
+    /// Its cluster.
+    pub cluster_id: ClusterId,
+    /// The revision up to which keys are hashed.
+    pub revision: i64,
+    /// The revision below which history is compacted away.
+    pub compact_revision: i64,
+    /// The hash.
+    pub hash: u32,
+}
+
+/// What an alarm is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Alarm {
+    /// The database has reached its quota: writes are refused.
+    NoSpace,
+    /// Members were found to hold different data: writes are refused.
+    Corrupt,
+}
+
+impl Alarm {
+    fn of(kind: AlarmType) -> Option<Self> {
+        match kind {
+            AlarmType::None => None,
+            AlarmType::Nospace => Some(Self::NoSpace),
+            AlarmType::Corrupt => Some(Self::Corrupt),
+        }
+    }
+
+    const fn kind(self) -> AlarmType {
+        match self {
+            Self::NoSpace => AlarmType::Nospace,
+            Self::Corrupt => AlarmType::Corrupt,
+        }
+    }
+}
+
 impl std::fmt::Debug for Admin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Admin")
@@ -119,6 +161,15 @@ impl Admin {
             client,
             deadline,
         })
+    }
+
+    /// The same member, with another deadline for each call.
+    #[must_use]
+    pub fn with_deadline(&self, deadline: Duration) -> Self {
+        Self {
+            deadline,
+            ..self.clone()
+        }
     }
 
     /// The URL given.
@@ -217,20 +268,60 @@ impl Admin {
         self.call(Call::MoveLeader, client.move_leader(to.0)).await.map(drop)
     }
 
+    /// A hash over all keys up to `revision`. A learner refuses, and so does a member that has not come to the revision
+    /// yet. It reads the whole database, and the member applies nothing meanwhile.
+    pub async fn hash(&self, revision: i64) -> Result<KeyHash, EtcdError> {
+        let mut client = self.client.maintenance_client();
+        let answer = self.call(Call::HashKv, client.hash_kv(revision)).await?;
+        let Some(header) = answer.header() else {
+            return Err(self.no_answer(Call::HashKv, "the answer has no header"));
+        };
+        Ok(KeyHash {
+            member_id: MemberId(header.member_id()),
+            cluster_id: ClusterId(header.cluster_id()),
+            revision,
+            compact_revision: answer.compact_version(),
+            hash: answer.hash(),
+        })
+    }
+
+    /// The alarms that stand, each with the member that it was raised for. That of a CORRUPT alarm need not be the bad one.
+    pub async fn alarms(&self) -> Result<Vec<(MemberId, Alarm)>, EtcdError> {
+        let mut client = self.client.maintenance_client();
+        let answer = self
+            .call(Call::AlarmList, client.alarm(AlarmAction::Get, AlarmType::None, None))
+            .await?;
+        Ok(answer
+            .alarms()
+            .iter()
+            .filter_map(|one| Some((MemberId(one.member_id()), Alarm::of(one.alarm())?)))
+            .collect())
+    }
+
+    /// Takes one alarm back: for exactly that member, or nothing is done.
+    pub async fn disarm(&self, member: MemberId, alarm: Alarm) -> Result<(), EtcdError> {
+        let mut client = self.client.maintenance_client();
+        let mut options = AlarmOptions::new();
+        options.with_member(member.0);
+        let call = client.alarm(AlarmAction::Deactivate, alarm.kind(), Some(options));
+        self.call(Call::AlarmDisarm, call).await.map(drop)
+    }
+
     /// Two raft entries that change no key and no revision: a lease is granted and revoked. A joiner of etcd 3.6 or
     /// 3.7 that received a snapshot above index 5,000 serves only after the next write by anyone (scenario M24).
     pub async fn nudge(&self) -> Result<(), EtcdError> {
         let mut client = self.client.lease_client();
         let lease = match self.call(Call::LeaseGrant, client.grant(NUDGE_TTL, None)).await {
             Ok(granted) => granted.id(),
-            // Without space no lease is granted, but revoking one that is not there is a raft entry too.
-            Err(error) if error.refusal() == Some(Refusal::NoSpace) => i64::MAX,
+            // Without space, or with data that differ, no lease is granted, but revoking one that is not there is a raft entry too.
+            Err(error) if matches!(error.refusal(), Some(Refusal::NoSpace | Refusal::Corrupt)) => i64::MAX,
             Err(error) => return Err(error),
         };
         match self.call(Call::LeaseRevoke, client.revoke(lease)).await {
             Ok(_) => Ok(()),
-            // "requested lease not found": it ran out, or it is the one that never was.
-            Err(error) if error.refusal() == Some(Refusal::BadRequest) => Ok(()),
+            // "requested lease not found": it ran out, or it is the one that never was. Data that differ refuse it when it is
+            // applied: it is a raft entry by then.
+            Err(error) if matches!(error.refusal(), Some(Refusal::BadRequest | Refusal::Corrupt)) => Ok(()),
             Err(error) => Err(error),
         }
     }

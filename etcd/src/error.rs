@@ -20,19 +20,25 @@ pub enum Call {
     MoveLeader,
     LeaseGrant,
     LeaseRevoke,
+    HashKv,
+    AlarmList,
+    AlarmDisarm,
 }
 
 impl Call {
     /// Does the call change nothing, so that a lost answer leaves no question?
     const fn is_read(self) -> bool {
         match self {
-            Self::Connect | Self::Status | Self::ReadBarrier | Self::MemberList => true,
+            Self::Connect | Self::Status | Self::ReadBarrier | Self::MemberList | Self::HashKv | Self::AlarmList => {
+                true
+            }
             Self::MemberAdd
             | Self::MemberPromote
             | Self::MemberRemove
             | Self::MoveLeader
             | Self::LeaseGrant
-            | Self::LeaseRevoke => false,
+            | Self::LeaseRevoke
+            | Self::AlarmDisarm => false,
         }
     }
 }
@@ -143,7 +149,9 @@ impl EtcdError {
                 | Refusal::NotLeader
                 | Refusal::BadTransferee
                 | Refusal::AskedALearner
-                | Refusal::TooManyRequests => Class::Retry,
+                | Refusal::TooManyRequests
+                | Refusal::FutureRevision
+                | Refusal::Compacted => Class::Retry,
                 Refusal::NoSpace | Refusal::Corrupt | Refusal::Unauthorized | Refusal::Unsupported => Class::Person,
                 Refusal::BadRequest => Class::Bug,
             },

@@ -9,7 +9,7 @@ mod error;
 mod id;
 mod refusal;
 
-pub use admin::{Access, Admin, Member, MemberList, Status};
+pub use admin::{Access, Admin, Alarm, KeyHash, Member, MemberList, Status};
 pub use error::{Applied, Call, Class, EtcdError};
 pub use id::{ClusterId, MemberId, ParseIdError, cluster_id, member_id};
 pub use refusal::Refusal;

@@ -33,6 +33,10 @@ pub enum Refusal {
     Corrupt,
     /// The member is far behind in applying entries.
     TooManyRequests,
+    /// The member has not come to that revision yet.
+    FutureRevision,
+    /// That revision has been compacted.
+    Compacted,
     /// Credentials are missing, wrong or not sufficient.
     Unauthorized,
     /// This version of etcd does not know the call.
@@ -66,6 +70,8 @@ const WORDS: &[(&str, Refusal)] = &[
     ("mvcc: database space exceeded", Refusal::NoSpace),
     ("corrupt cluster", Refusal::Corrupt),
     ("too many requests", Refusal::TooManyRequests),
+    ("mvcc: required revision is a future revision", Refusal::FutureRevision),
+    ("mvcc: required revision has been compacted", Refusal::Compacted),
     ("user name is empty", Refusal::Unauthorized),
     ("user name not found", Refusal::Unauthorized),
     (
@@ -105,7 +111,8 @@ impl Refusal {
             Self::LearnerNotReady => "it is promoted once it has caught up",
             Self::UnhealthyCluster => "etcd takes membership changes once its members have been connected for 5 s",
             Self::NoLeader | Self::NotLeader | Self::AskedALearner => "another member is asked",
-            Self::TooManyRequests => "it is asked again once it has applied what it received",
+            Self::TooManyRequests | Self::FutureRevision => "it is asked again once it has applied what it received",
+            Self::Compacted => "a newer revision is asked for",
             Self::TooManyLearners => "the learner that is there is promoted or removed first",
             Self::NotEnoughStarted => "start the members that are stopped first",
             Self::NotALearner | Self::MemberNotFound | Self::MemberExists | Self::PeerUrlExists => {

@@ -3,13 +3,17 @@
 use std::time::Duration;
 
 use crds::{
-    EtcdCluster, EtcdClusterSpec, EtcdMemberSpec, StorageMedium,
+    EtcdCluster, EtcdClusterSpec, EtcdMemberSpec, Storage, StorageMedium,
     etcdcluster::{EtcdClusterStatus, ObservedCluster, QuorumLossPolicy},
     names::ClusterName,
 };
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt;
 
-use crate::plan::facts::{Medium, Options, Spec, Version};
+use crate::plan::{
+    facts::{Medium, Options, Spec, Version},
+    volumes::Size,
+};
 
 /// The oldest version that is served.
 const OLDEST: Version = Version {
@@ -61,6 +65,10 @@ pub fn spec(cluster: &EtcdCluster) -> Spec {
     Spec {
         replicas: u32::try_from(*replicas).unwrap_or(0),
         version: parsed.unwrap_or(OLDEST),
+        volume: Size {
+            bytes: bytes(&storage.size),
+            text: storage.size.0.clone(),
+        },
         medium: if memory { Medium::Memory } else { Medium::Disk },
         options: options.as_ref().map(etcd_options).unwrap_or_default(),
         progress_deadline: Duration::from_secs(u64::try_from(*progress_deadline_seconds).unwrap_or(600)),
@@ -71,6 +79,13 @@ pub fn spec(cluster: &EtcdCluster) -> Spec {
         unsupported,
         blocks_formation,
     }
+}
+
+/// A size in bytes; 0 for what is none, which the API server does not let through.
+#[must_use]
+pub fn bytes(size: &Quantity) -> u64 {
+    let whole = crds::quantity::parse(size).map_or(0, crds::quantity::Amount::ceil);
+    u64::try_from(whole).unwrap_or(0)
 }
 
 /// The target to record: the spec, but a formed cluster keeps the version that it runs (a version is rolled out, not
@@ -136,7 +151,10 @@ fn changed_after_formation(spec: &EtcdClusterSpec, status: Option<&EtcdClusterSt
 #[must_use]
 pub fn drift(member: &EtcdMemberSpec, target: &ObservedCluster) -> Vec<String> {
     let fields = [
-        ("a change of spec.storage", member.storage != target.storage),
+        (
+            "a change of spec.storage",
+            needs_new_volume(&member.storage, &target.storage),
+        ),
         ("a change of spec.resources", member.resources != target.resources),
         ("a change of spec.affinity", member.affinity != target.affinity),
         (
@@ -156,6 +174,19 @@ pub fn drift(member: &EtcdMemberSpec, target: &ObservedCluster) -> Vec<String> {
         ("a change of spec.scheduling", member.scheduling != target.scheduling),
     ];
     named(&fields)
+}
+
+/// The size of a disk grows in place (see [`crate::plan::volumes`]).
+fn needs_new_volume(member: &Storage, target: &Storage) -> bool {
+    let grown = Storage {
+        size: target.size.clone(),
+        ..member.clone()
+    };
+    let same = match member.medium {
+        StorageMedium::Disk => grown,
+        StorageMedium::Memory => member.clone(),
+    };
+    same != *target
 }
 
 fn named(fields: &[(&str, bool)]) -> Vec<String> {

@@ -4,3 +4,5 @@
 pub const VANISHED: &str = "Vanished";
 /// It was killed because it took more memory than its limit.
 pub const OUT_OF_MEMORY: &str = "OutOfMemory";
+/// Its volume is full.
+pub const DISK_FULL: &str = "DiskFull";

@@ -4,6 +4,7 @@
 //! * [`supervisor`]: agent and supervisor, a Unix socket inside the Pod (`supervisor.proto`).
 //! * [`pod`]: paths, environment and ports that the operator's Pod builder and the agent share.
 //! * [`exit`]: how an end of etcd is called.
+//! * [`room`]: how much of a data volume must be free.
 //! * [`names`]: the names inside the certificates of the link.
 
 /// Generated from `agent.proto`.
@@ -32,6 +33,7 @@ pub mod codec;
 pub mod exit;
 pub mod names;
 pub mod pod;
+pub mod room;
 
 /// The most bytes one message of the link may have: a report is hostile input.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;

@@ -23,7 +23,7 @@ use super::{assemble, etcd_config, etcd_view, orders, renew, report};
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
 /// Any other order of the supervisor; a stop takes its grace.
 const ORDER_LIMIT: Duration = Duration::from_mins(1);
-/// A directory that cannot be read is looked at again, and what has failed is tried again, after this.
+/// A directory that cannot be read, or has no room, is looked at again, and what has failed is tried again, after this.
 const RETRY: Duration = Duration::from_secs(2);
 /// An order that fails again and again is given again after twice the time, up to this.
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
@@ -212,7 +212,12 @@ impl Actor {
         if self.state.running().is_none() && directory.state != DirectoryState::InUse {
             self.state.etcd = None;
         }
+        let lacked = self.state.lacked_room().is_some();
         self.state.directory = directory;
+        if lacked && self.state.lacked_room().is_none() {
+            tracing::info!(space = %self.state.directory.space, "the volume has room again");
+            self.state.start_afresh();
+        }
     }
 
     async fn polled(&mut self, polled: &Polled) {
@@ -453,7 +458,7 @@ impl Actor {
         let interval = if directory.state == DirectoryState::InUse && !directory.has_wal {
             // A first start: its configuration can be given for restarts as soon as the WAL is there.
             BIRTH
-        } else if matches!(directory.state, DirectoryState::Unreadable { .. }) {
+        } else if matches!(directory.state, DirectoryState::Unreadable { .. }) || self.state.lacked_room().is_some() {
             RETRY
         } else {
             SIZES

@@ -8,8 +8,11 @@ use proto::supervisor::{Done, Exit, Hello, ProcessState, ToAgent, ToSupervisor, 
 use tokio::net::UnixStream;
 
 use crate::cli::Paths;
-use crate::serve::decide::LastExit;
+use crate::serve::decide::{Decision, LastExit, Why};
+use crate::serve::directory::Directory;
 use crate::serve::settings::{Args, Medium};
+use crate::serve::space::Space;
+use crate::serve::standing::StartKind;
 use crate::serve::supervisor;
 use crate::socket::{self, Receiver, Sender};
 
@@ -189,6 +192,52 @@ fn join(number: u64, peers: u64) -> wire::Directive {
         ..wire::Join::default()
     };
     directive(number, NONCE, wire::directive::Order::Join(join))
+}
+
+#[tokio::test]
+async fn d11_an_etcd_that_ended_for_want_of_space_waits_for_space_and_then_starts_at_once() {
+    let mut set = Set::linked().await;
+    let (answer, _) = oneshot::channel();
+    set.actor.handle(Event::Direct(Box::new(join(1, 1)), answer)).await;
+    let decides = |set: &Set| set.actor.state.decision();
+    assert_eq!(decides(&set), Decision::Once(StartKind::Join));
+    for seconds in 1..4 {
+        set.actor.hear(waiting(Some(("DiskFull", seconds))));
+    }
+    let space = |free_bytes| Space {
+        total_bytes: 1 << 30,
+        free_bytes,
+        ..Space::default()
+    };
+    let look = |set: &mut Set, free| {
+        let directory = Directory {
+            space: space(free),
+            ..set.actor.state.directory.clone()
+        };
+        set.actor.inspected(Inspected {
+            directory,
+            standing: None,
+        });
+    };
+    look(&mut set, 3 << 20);
+    assert_eq!(decides(&set), Decision::Wait(Why::NoRoom(space(3 << 20))));
+    let said = set.actor.report().waiting_for;
+    assert!(
+        said.contains("3 of 1024 MiB are free") && said.contains("grow"),
+        "{said}"
+    );
+    assert!(set.actor.state.not_before.is_some(), "a back-off");
+    look(&mut set, 512 << 20);
+    assert_eq!(decides(&set), Decision::Once(StartKind::Join));
+    assert_eq!(set.actor.state.not_before, None);
+    // A volume whose size is not known keeps nobody down, nor does one whose owner has said to try again.
+    set.actor.hear(waiting(Some(("DiskFull", 9))));
+    set.actor.state.directory.space = Space::default();
+    assert_eq!(decides(&set), Decision::Once(StartKind::Join));
+    look(&mut set, 3 << 20);
+    let standing = set.actor.state.standing.clone().expect("one stands");
+    set.actor.state.standing = Some(set.actor.state.forgiving(standing));
+    assert_eq!(decides(&set), Decision::Once(StartKind::Join));
 }
 
 #[tokio::test]

@@ -32,10 +32,7 @@ pub fn report(
         data_directory: Some(data_directory(state)),
         process: Some(process(state)),
         etcd: state.etcd.clone(),
-        disk: Some(wire::Disk {
-            total_bytes: state.directory.total_bytes,
-            free_bytes: state.directory.free_bytes,
-        }),
+        disk: Some(state.directory.space.into()),
         waiting_for: line(&waiting_for(state, now)),
         certificate: certificate.cloned(),
     }

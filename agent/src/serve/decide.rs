@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::directory::State;
+use super::space::Space;
 use super::standing::StartKind;
 use crate::supervise::exit::Class;
 
@@ -124,6 +125,8 @@ pub enum Why {
     Damaged(String),
     /// etcd exits as removed.
     Removed,
+    /// etcd has ended for want of space, and there is not enough yet.
+    NoRoom(Space),
 }
 
 /// The decision.
@@ -186,6 +189,7 @@ impl fmt::Display for Why {
             }
             Self::Foreign(detail) => write!(out, "a person; the data are foreign: {detail}"),
             Self::Damaged(detail) => write!(out, "the operator; the data are damaged: {detail}"),
+            Self::NoRoom(space) => write!(out, "space: {space}; let the volume grow"),
             Self::Removed => out.write_str("the operator; etcd says that this member was removed from the cluster"),
         }
     }

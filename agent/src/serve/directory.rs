@@ -8,6 +8,7 @@ use std::path::Path;
 use datadir::{is_locked, wal};
 
 use super::identity::{Identity, Nonce};
+use super::space::Space;
 use super::standing::Standing;
 use crate::cli::Paths;
 
@@ -74,10 +75,8 @@ pub struct Directory {
     pub has_member: bool,
     /// Bytes under `member/`.
     pub bytes: u64,
-    /// Size and free space of the volume, bytes.
-    pub total_bytes: u64,
-    /// See `total_bytes`.
-    pub free_bytes: u64,
+    /// What is left on the volume.
+    pub space: Space,
 }
 
 impl Directory {
@@ -92,8 +91,7 @@ impl Directory {
             has_wal: false,
             has_member: false,
             bytes: 0,
-            total_bytes: 0,
-            free_bytes: 0,
+            space: Space::default(),
         }
     }
 }
@@ -159,7 +157,7 @@ fn read(paths: &Paths, expected: Expected<'_>, running: Option<bool>) -> Result<
             .filter(|_| has_wal)
             .map(|identity| identity.nonce.clone())
     });
-    let (total_bytes, free_bytes) = space(&paths.data_volume)?;
+    let space = Space::read(&paths.data_volume)?;
     let state = if in_use {
         State::InUse
     } else if !has_wal {
@@ -181,8 +179,7 @@ fn read(paths: &Paths, expected: Expected<'_>, running: Option<bool>) -> Result<
         has_wal,
         has_member,
         bytes,
-        total_bytes,
-        free_bytes,
+        space,
     })
 }
 
@@ -251,14 +248,6 @@ fn size(path: &Path) -> Result<u64, String> {
         }
     }
     Ok(bytes)
-}
-
-fn space(volume: &Path) -> Result<(u64, u64), String> {
-    let stat = rustix::fs::statvfs(volume).map_err(|error| format!("{}: {error}", volume.display()))?;
-    Ok((
-        stat.f_blocks.saturating_mul(stat.f_frsize),
-        stat.f_bavail.saturating_mul(stat.f_frsize),
-    ))
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ fn d09_lost_and_found_our_folder_and_the_quarantine_do_not_count() {
         (State::Unborn, false, false, 0)
     );
     assert_eq!(seen.nonce.map(String::from), Some("a".repeat(32)));
-    assert!(seen.total_bytes >= seen.free_bytes && seen.free_bytes > 0);
+    assert!(seen.space.total_bytes >= seen.space.free_bytes && seen.space.free_bytes > 0);
 }
 
 #[test]

@@ -4,8 +4,8 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`decide`], [`act`], [`directive`], [`standing`], [`orders`], [`etcd_config`], [`backoff`] | pure: may etcd start, what is done next, what the operator may order, what stands, the orders for the supervisor, etcd's configuration, the waits |
-//! | [`state`], [`assemble`], [`report`], [`etcd_view`], [`etcd_metrics`] | pure: what is known, the report of it, when it is sent |
-//! | [`directory`], [`supervisor`], [`renew`], [`poll`], [`link`], [`http`] | the data volume, the socket, the supervisor's binary, etcd, the operator, people and monitors |
+//! | [`state`], [`assemble`], [`report`], [`etcd_view`], [`etcd_metrics`], [`space`] | pure: what is known, the report of it, when it is sent |
+//! | [`directory`], [`supervisor`], [`renew`], [`poll`], [`maintenance`], [`link`], [`http`] | the data volume, the socket, the supervisor's binary, etcd, its upkeep, the operator, people and monitors |
 //! | [`actor`] | the one task that ties them together |
 
 pub mod act;
@@ -23,11 +23,13 @@ pub mod http;
 pub mod identity;
 pub mod link;
 pub mod looking;
+pub mod maintenance;
 pub mod orders;
 pub mod poll;
 pub mod renew;
 pub mod report;
 pub mod settings;
+pub mod space;
 pub mod standing;
 pub mod state;
 pub mod supervisor;
@@ -45,6 +47,7 @@ use tracing::Instrument as _;
 use self::actor::Actor;
 use self::http::Pages;
 use self::link::{Service, TlsFiles, Watchers};
+use self::maintenance::Maintenance;
 use self::poll::{Pace, Wanted};
 pub use self::settings::Args;
 use self::state::State;
@@ -104,6 +107,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     let service = Service {
         events: events.clone(),
         reports,
+        maintenance: Maintenance::new(&etcd, &member.name),
         etcd: etcd.clone(),
         member,
         watchers,

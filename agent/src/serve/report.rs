@@ -2,7 +2,9 @@
 
 use proto::agent as wire;
 
-/// Sizes of etcd's database count as changed past a tenth, and this many bytes.
+use super::space::Space;
+
+/// Sizes of etcd's database count as changed past a fiftieth, and this many bytes: it must not reach its quota unsaid.
 const DB_STEP: u64 = 4 << 20;
 /// The same for the bytes of the data directory: WAL files come and go in 64 MB.
 const DIRECTORY_STEP: u64 = 128 << 20;
@@ -22,15 +24,17 @@ fn settled(last: &wire::Report, new: &wire::Report) -> wire::Report {
         settle_etcd(settled, last);
     }
     if let (Some(settled), Some(last)) = (&mut settled.data_directory, &last.data_directory)
-        && is_small(last.bytes, settled.bytes, DIRECTORY_STEP)
+        && is_small(last.bytes, settled.bytes, DIRECTORY_STEP, 10)
     {
         settled.bytes = last.bytes;
     }
     if let (Some(settled), Some(last)) = (&mut settled.disk, &last.disk)
         && settled.total_bytes == last.total_bytes
         && settled.free_bytes.abs_diff(last.free_bytes) < last.total_bytes / 50
+        && Space::from(&*settled).level() == Space::from(last).level()
     {
         settled.free_bytes = last.free_bytes;
+        settled.free_inodes = last.free_inodes;
     }
     settled
 }
@@ -41,10 +45,10 @@ fn settle_etcd(settled: &mut wire::Etcd, last: &wire::Etcd) {
         settled.applied_index = last.applied_index;
     }
     settled.revision = last.revision;
-    if is_small(size(last.db_size), size(settled.db_size), DB_STEP) {
+    if is_small(size(last.db_size), size(settled.db_size), DB_STEP, 50) {
         settled.db_size = last.db_size;
     }
-    if is_small(size(last.db_size_in_use), size(settled.db_size_in_use), DB_STEP) {
+    if is_small(size(last.db_size_in_use), size(settled.db_size_in_use), DB_STEP, 10) {
         settled.db_size_in_use = last.db_size_in_use;
     }
 }
@@ -53,8 +57,9 @@ fn size(bytes: i64) -> u64 {
     u64::try_from(bytes).unwrap_or_default()
 }
 
-fn is_small(last: u64, new: u64, step: u64) -> bool {
-    last.abs_diff(new) < step.max(last / 10)
+/// Less than `step`, or than that part of it.
+fn is_small(last: u64, new: u64, step: u64, part: u64) -> bool {
+    last.abs_diff(new) < step.max(last / part)
 }
 
 #[cfg(test)]
@@ -68,6 +73,7 @@ mod tests {
             disk: Some(wire::Disk {
                 total_bytes: 10 << 30,
                 free_bytes: 5 << 30,
+                ..wire::Disk::default()
             }),
             ..wire::Report::default()
         }
@@ -134,8 +140,8 @@ mod tests {
                 ..wire::Etcd::default()
             })
         };
-        assert!(!is_material(&sized(100 << 20), &sized(109 << 20)));
-        assert!(is_material(&sized(100 << 20), &sized(111 << 20)));
+        assert!(!is_material(&sized(1000 << 20), &sized(1019 << 20)));
+        assert!(is_material(&sized(1000 << 20), &sized(1021 << 20)));
         // Compared with what was told last, so many small steps add up.
         let told = (0..40).scan(sized(0), |last, step| {
             let new = sized(step << 20);
@@ -149,15 +155,17 @@ mod tests {
     }
 
     #[test]
-    fn free_space_is_told_by_fiftieths_of_the_volume() {
+    fn free_space_is_told_by_fiftieths_of_the_volume_and_when_it_runs_out() {
         let free = |free_bytes| wire::Report {
             disk: Some(wire::Disk {
-                total_bytes: 5000,
+                total_bytes: 100 << 30,
                 free_bytes,
+                ..wire::Disk::default()
             }),
             ..wire::Report::default()
         };
-        assert!(!is_material(&free(2000), &free(1901)));
-        assert!(is_material(&free(2000), &free(1900)));
+        assert!(!is_material(&free(50 << 30), &free((48 << 30) + 1)));
+        assert!(is_material(&free(50 << 30), &free(48 << 30)));
+        assert!(is_material(&free(1 << 30), &free(1 << 20)));
     }
 }

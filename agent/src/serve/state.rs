@@ -10,11 +10,12 @@ use proto::supervisor::{Hello, ProcessState};
 
 use super::act::{Circumstances, Phase};
 use super::backoff::Backoff;
-use super::decide::{Decision, Facts, LastExit, Recorded, decide};
+use super::decide::{Decision, Facts, LastExit, Recorded, Why, decide};
 use super::directory::{Directory, State as DirectoryState, foreign};
 use super::etcd_config::{self, Minor};
 use super::poll::Pace;
 use super::settings::Args;
+use super::space::{Level, Space};
 use super::standing::{Moment, Standing, StandingStart};
 use super::supervisor::{ConnectionId, Supervisor};
 
@@ -185,7 +186,7 @@ impl State {
             Some(Some(_)) => Recorded::NotOurs,
         };
         let quarantine = standing.quarantine.as_ref().map(|quarantine| quarantine.removed);
-        decide(Facts {
+        let decision = decide(Facts {
             state: &directory.state,
             started: directory.started,
             has_nonce: directory.nonce.is_some(),
@@ -195,7 +196,22 @@ impl State {
             hold: standing.hold.as_deref(),
             quarantine: quarantine.is_some() && quarantine == identity.map(|identity| identity.member_id),
             exit: &self.last_exit(),
-        })
+        });
+        match (decision, self.lacked_room()) {
+            (Decision::Once(_) | Decision::Repeatable, Some(space)) => Decision::Wait(Why::NoRoom(space)),
+            (decision, _) => decision,
+        }
+    }
+
+    /// What is left on the volume, when etcd has ended because that was too little and it still is: each start would end
+    /// in the same way, after an election or two.
+    #[must_use]
+    pub fn lacked_room(&self) -> Option<Space> {
+        let forgiven = self.standing.as_ref().and_then(|standing| standing.forgiven);
+        let exit = self.exit()?;
+        let for_space = exit.class == proto::exit::DISK_FULL && exit.at.map(Moment::from) != forgiven;
+        let space = self.directory.space;
+        (for_space && space.level() != Level::Ample).then_some(space)
     }
 
     /// Circumstances of the next act.

@@ -212,4 +212,5 @@ fn code_and_signal_are_shown_as_a_shell_shows_them() {
 fn the_classes_that_the_operator_knows_have_the_names_that_it_knows() {
     assert_eq!(Class::Vanished.to_string(), proto::exit::VANISHED);
     assert_eq!(Class::OutOfMemory.to_string(), proto::exit::OUT_OF_MEMORY);
+    assert_eq!(Class::DiskFull.to_string(), proto::exit::DISK_FULL);
 }

@@ -67,6 +67,14 @@ words! {
         AgentTooOld,
         /// Cluster: an image fails on the first member that got it, and no other one gets it.
         RolloutHalted,
+        /// Cluster: members hold different data, or etcd says that they do.
+        DataDiverged,
+        /// Cluster, member: a data volume is full.
+        DiskFull,
+        /// Cluster: the database has reached its quota, or is about to.
+        QuotaPressure,
+        /// Cluster: volumes do not grow as the spec asks.
+        VolumeExpansionBlocked,
         /// Any kind: the spec uses a field that is not acted on yet.
         NotImplemented,
         /// Cluster: the operator keeps its hands off because a person asked for it.
@@ -171,6 +179,22 @@ words! {
         PodWithoutAgent,
         /// A data directory belongs to another cluster, member or history.
         DirectoryForeign,
+        /// Members hold other data than the majority, and are replaced.
+        MinorityDiffers,
+        /// Members hold different data, and nobody can tell whose are right.
+        NoMajority,
+        /// etcd has raised a CORRUPT alarm.
+        CorruptAlarm,
+        /// Nothing can be written any more.
+        NoSpaceLeft,
+        /// No file can be made any more.
+        NoInodesLeft,
+        /// etcd has raised a NOSPACE alarm.
+        NoSpaceAlarm,
+        /// The database is about to reach its quota.
+        QuotaNearlyReached,
+        /// Kubernetes refuses to let a claim grow.
+        ExpansionRefused,
         /// Kubernetes refuses an object that is needed: a quota, an admission rule, a missing permission.
         CreateRefused,
         /// What is said by the type is not so.

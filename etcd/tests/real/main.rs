@@ -5,7 +5,7 @@ mod server;
 
 use std::time::Duration;
 
-use etcd::{Access, Admin, Applied, EtcdError, MemberId, Refusal, cluster_id, member_id};
+use etcd::{Access, Admin, Alarm, Applied, EtcdError, MemberId, Refusal, cluster_id, member_id};
 use server::{Server, binary, eventually};
 
 const TOKEN: &str = "ns-demo-uid";
@@ -152,6 +152,54 @@ async fn m24_a_nudge_is_a_raft_write_that_changes_no_revision(minor: &str) {
     assert_eq!(after.revision, before.revision);
 }
 
+/// A client that may do what [`Admin`] never does: write keys, raise alarms.
+async fn raw(server: &Server) -> etcd_client::Client {
+    etcd_client::Client::connect([&server.client_url], None).await.unwrap()
+}
+
+async fn d19_members_with_the_same_keys_have_the_same_hash_at_the_same_revision(minor: &str) {
+    let (seed, admin) = seed(minor).await;
+    let mut client = raw(&seed).await;
+    for key in ["a", "b", "c"] {
+        client.put(key, "1", None).await.unwrap();
+    }
+    let (server, its_admin, id) = learner(minor, &seed, &admin).await;
+    assert_eq!(refusal(its_admin.hash(2).await), Refusal::AskedALearner);
+    promote(&admin, id).await;
+    let hash = eventually("the second voter is as far", || async { its_admin.hash(4).await.ok() }).await;
+    let own = admin.hash(4).await.unwrap();
+    assert_eq!((own.hash, own.compact_revision), (hash.hash, hash.compact_revision));
+    assert_ne!(
+        (own.member_id, own.hash),
+        (hash.member_id, admin.hash(3).await.unwrap().hash)
+    );
+    assert_eq!(refusal(admin.hash(5).await), Refusal::FutureRevision);
+    client.compact(3, None).await.unwrap();
+    assert_eq!(refusal(admin.hash(2).await), Refusal::Compacted);
+    drop(server);
+}
+
+async fn u08_alarms_are_listed_and_taken_back_one_by_one(minor: &str) {
+    let (seed, admin) = seed(minor).await;
+    let id = admin.status().await.unwrap().member_id;
+    assert_eq!(admin.alarms().await.unwrap(), []);
+    for kind in [etcd_client::AlarmType::Corrupt, etcd_client::AlarmType::Nospace] {
+        let mut options = etcd_client::AlarmOptions::new();
+        options.with_member(id.0);
+        let raise = etcd_client::AlarmAction::Activate;
+        raw(&seed).await.alarm(raise, kind, Some(options)).await.unwrap();
+    }
+    let mut alarms = admin.alarms().await.unwrap();
+    alarms.sort_by_key(|(_, alarm)| format!("{alarm:?}"));
+    assert_eq!(alarms, [(id, Alarm::Corrupt), (id, Alarm::NoSpace)]);
+    // A joiner waits for a raft write all the same (M24).
+    let before = admin.status().await.unwrap().applied_index;
+    admin.nudge().await.unwrap();
+    assert!(admin.status().await.unwrap().applied_index >= before + 2);
+    admin.disarm(id, Alarm::Corrupt).await.unwrap();
+    assert_eq!(admin.alarms().await.unwrap(), [(id, Alarm::NoSpace)]);
+}
+
 #[tokio::test]
 async fn what_is_no_url_is_refused_before_anything_is_sent() {
     let error = Admin::new("not a url", &Access::Plain, Duration::from_secs(1))
@@ -183,4 +231,6 @@ on_each_version!(
     a_learner_is_added_and_promoted_and_every_wrong_step_is_refused_by_name,
     a_call_without_a_quorum_has_an_unknown_outcome_and_one_that_was_never_sent_has_none,
     m24_a_nudge_is_a_raft_write_that_changes_no_revision,
+    d19_members_with_the_same_keys_have_the_same_hash_at_the_same_revision,
+    u08_alarms_are_listed_and_taken_back_one_by_one,
 );

@@ -8,7 +8,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use proto::agent::{Directive, LogsRequest, MoveLeaderRequest, StatusRequest};
+use proto::agent::{Directive, HashRequest, HashResponse, LogsRequest, MoveLeaderRequest, StatusRequest};
 use tokio::{task::AbortHandle, time::timeout};
 
 use super::{
@@ -160,6 +160,12 @@ impl Links {
         call(member, "MoveLeader", deadline, client.move_leader(request))
             .await
             .map(drop)
+    }
+
+    /// A hash over the member's data up to `revision`; 0: up to the one that it has now.
+    pub async fn hash(&self, member: &MemberKey, revision: i64, deadline: Duration) -> Result<HashResponse, LinkError> {
+        let (_, mut client) = self.client(member)?;
+        call(member, "Hash", deadline, client.hash(HashRequest { revision })).await
     }
 
     /// The last lines that etcd wrote, at most 200 of 256 characters.

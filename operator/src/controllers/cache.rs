@@ -16,7 +16,7 @@ use super::{
     nodes::Nodes,
     pod::OutOfMemory,
 };
-use crate::plan::facts;
+use crate::{plan::facts, validate};
 
 /// All mirrors.
 #[derive(Debug, Default)]
@@ -67,6 +67,8 @@ pub(super) struct ClaimInfo {
     pub volume: Option<String>,
     /// Phase `Lost`: its volume is gone.
     pub lost: bool,
+    /// The size that it asks for.
+    pub bytes: u64,
 }
 
 /// Host names and their addresses in one `EndpointSlice`.
@@ -137,6 +139,7 @@ pub(super) fn pod(object: &Pod) -> Option<Item<PodInfo>> {
 pub(super) fn claim(object: &PersistentVolumeClaim) -> Option<Item<ClaimInfo>> {
     let meta = &object.metadata;
     let phase = object.status.as_ref().and_then(|status| status.phase.as_deref());
+    let requests = |object: &PersistentVolumeClaim| object.spec.as_ref()?.resources.as_ref()?.requests.clone();
     let info = ClaimInfo {
         owners: meta.owner_references.clone().unwrap_or_default(),
         deleting: meta.deletion_timestamp.is_some(),
@@ -147,6 +150,9 @@ pub(super) fn claim(object: &PersistentVolumeClaim) -> Option<Item<ClaimInfo>> {
             .is_some_and(|labels| labels.get(crds::labels::RETAINED).is_some_and(|value| value == "true")),
         volume: object.spec.as_ref().and_then(|spec| spec.volume_name.clone()),
         lost: phase == Some("Lost"),
+        bytes: requests(object)
+            .and_then(|requests| requests.get("storage").map(validate::bytes))
+            .unwrap_or(0),
     };
     keep(meta, cluster_of(meta), info)
 }

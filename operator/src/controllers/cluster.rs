@@ -18,7 +18,7 @@ use super::{
     error::{PassError, is_not_found},
     events,
     execute::{self, Executor, Failure, Outcome},
-    links,
+    hashes, links,
     memory::Memory,
     mirror::ClusterKey,
     observe::{self, Objects},
@@ -83,7 +83,8 @@ async fn living(world: &World, key: &ClusterKey, objects: Objects) -> Duration {
     let memory = world.memory(key);
     let (mut facts, ends) = with(&memory, |memory| {
         forget_former(world, key, &objects, memory);
-        let facts = observe::local(world, key, &objects, memory, world.now());
+        let mut facts = observe::local(world, key, &objects, memory, world.now());
+        hashes::note(memory, &mut facts);
         let lacked = std::mem::replace(&mut memory.lacked, facts.missing_verbs.len());
         if facts.missing_verbs.len() < lacked {
             // What was refused for want of a permission need not wait any longer.

@@ -103,6 +103,20 @@ impl PassError {
         matches!(self, Self::Kube { source, .. } if is_end_of_namespace(source))
     }
 
+    /// The API server understood, and said no: its words, cut.
+    #[must_use]
+    pub(super) fn refused(&self) -> Option<String> {
+        match self {
+            Self::Kube { source, .. } => match &**source {
+                kube::Error::Api(status) if matches!(status.code, 403 | 422) => {
+                    Some(status.message.chars().take(WORDS).collect())
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// For a person, cut.
     #[must_use]
     pub(super) fn words(&self) -> String {

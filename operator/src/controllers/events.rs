@@ -80,6 +80,10 @@ pub(super) fn of_steps(world: &World, cluster: &EtcdCluster, memory: &Mutex<Memo
             Step::AddLearner { member, .. } => ("LearnerAdded", format!("{member} was added as a learner")),
             Step::Promote { member, id, .. } => ("MemberPromoted", format!("{member} ({id}) votes")),
             Step::Remove { member, id, .. } => ("MemberRemoved", format!("{member} ({id}) was removed")),
+            Step::DisarmCorrupt { .. } => (
+                "AlarmDisarmed",
+                "all members hold the same data: CORRUPT is disarmed".to_owned(),
+            ),
             Step::MoveLeader { member, .. } => ("LeaderMoved", format!("{member} was asked to lead")),
             Step::RetainClaim { member } => (
                 "ClaimRetained",
@@ -97,6 +101,8 @@ pub(super) fn of_steps(world: &World, cluster: &EtcdCluster, memory: &Mutex<Memo
             | Step::ReleaseMember { .. }
             | Step::EnsureAgentIdentity { .. }
             | Step::CreateClaim { .. }
+            | Step::GrowVolume { .. }
+            | Step::CompareHashes { .. }
             | Step::DeletePod { .. }
             | Step::SetPodImage { .. }
             | Step::LabelPod { .. }

@@ -15,6 +15,7 @@ use super::{
     World,
     api::Apis,
     error::{PassError, is_taken},
+    hashes,
     memory::Memory,
     mirror::ClusterKey,
     observe::Objects,
@@ -165,14 +166,16 @@ impl<'w> Executor<'w> {
     }
 
     async fn step(&self, step: &Step) -> Result<Effect, PassError> {
-        if let Step::EnsureAgentIdentity { member } = step {
-            return self.ensure_identity(step, member).await;
-        }
-        self.change(step).await.map(|()| Effect::Changed)
-    }
-
-    async fn change(&self, step: &Step) -> Result<(), PassError> {
-        match step {
+        let done = match step {
+            // These tell themselves whether anything is different now.
+            Step::EnsureAgentIdentity { member } => return self.ensure_identity(step, member).await,
+            Step::GrowVolume { member, size } => return self.grow_volume(step, member, size).await,
+            Step::DisarmCorrupt { via } => return self.disarm_corrupt(step, via).await,
+            Step::CompareHashes { asked } => {
+                let cluster = self.facts.cluster.record.cluster_id;
+                hashes::start(self.world, self.key, cluster, asked.clone());
+                return Ok(Effect::AsItWas);
+            }
             Step::Latch {
                 token,
                 incarnation,
@@ -200,7 +203,6 @@ impl<'w> Executor<'w> {
             Step::EnsureFinalizer { member, .. } => self.hold_member(step, member).await,
             Step::RetainClaim { member } => self.retain_claim(step, member).await,
             Step::ReleaseMember { member, .. } => self.release_member(step, member).await,
-            Step::EnsureAgentIdentity { member } => self.ensure_identity(step, member).await.map(drop),
             Step::CreateClaim { member } => self.create_claim(step, member).await,
             Step::CreatePod { member, voter } => self.create_pod(step, member, *voter).await,
             Step::DeletePod { member, uid } => self.delete_pod(step, member, uid).await,
@@ -222,7 +224,8 @@ impl<'w> Executor<'w> {
             Step::Promote { via, id, .. } => self.promote(step, via, *id).await,
             Step::Remove { via, id, .. } => self.remove(step, via, *id).await,
             Step::MoveLeader { via, id, .. } => self.move_leader(step, via, *id).await,
-        }
+        };
+        done.map(|()| Effect::Changed)
     }
 
     /// One write, while it is our turn.
@@ -312,13 +315,15 @@ fn detail(step: &Step) -> String {
         Step::Promote { via, id, .. } | Step::Remove { via, id, .. } | Step::MoveLeader { via, id, .. } => {
             format!("{id} via {via}")
         }
-        Step::Nudge { via, .. } => format!("via {via}"),
+        Step::Nudge { via, .. } | Step::DisarmCorrupt { via } => format!("via {via}"),
+        Step::GrowVolume { size, .. } => size.text.clone(),
         Step::ApplyBudget { voters, target } => format!("{voters} voters, target {target}"),
         Step::LabelPod { voter, .. } => format!("voter: {voter}"),
         Step::SetDormant { dormant, .. } => format!("dormant: {dormant}"),
         Step::SetVersion { version, .. } | Step::SetPodImage { version, .. } => version.to_string(),
         Step::SetAgentImage { image, .. } => image.clone(),
         Step::MarkBootstrap { .. }
+        | Step::CompareHashes { .. }
         | Step::DeleteMember { .. }
         | Step::EnsureFinalizer { .. }
         | Step::RetainClaim { .. }

@@ -12,7 +12,11 @@ use super::{
     backoff::{self, Failing},
     events::Told,
 };
-use crate::plan::facts::{Nudged, Refusal, Sent, Unanswered};
+use crate::plan::{
+    divergence::Hashes,
+    facts::{Nudged, Refusal, Sent, Unanswered},
+    volumes,
+};
 
 /// Memory of one cluster.
 #[derive(Debug, Default)]
@@ -38,6 +42,10 @@ pub(super) struct Memory {
     pub refusal: Option<Refusal>,
     /// The last membership call that got no answer.
     pub unanswered: Option<Unanswered>,
+    /// What comparing the members' data has told.
+    pub hashes: Hashes,
+    /// Kubernetes did not let a claim grow.
+    pub growth_refused: Option<volumes::Refused>,
     /// Steps that failed the last time.
     pub failing: Failing,
     /// How many permissions were missing.

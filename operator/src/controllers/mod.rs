@@ -12,6 +12,7 @@ mod compare;
 mod error;
 mod events;
 mod execute;
+mod hashes;
 mod links;
 mod memory;
 mod mirror;
@@ -74,6 +75,8 @@ struct World {
     memories: Mutex<HashMap<ClusterKey, Arc<Mutex<Memory>>>>,
     /// Turns of clusters in a rollout.
     rollouts: Rollouts,
+    /// Wakes clusters.
+    queue: queue::Queue,
     /// Bounds the events under way.
     events: Arc<Semaphore>,
 }
@@ -122,6 +125,7 @@ pub async fn run(context: Context, mut changes: Changes) -> anyhow::Result<()> {
         cache: Arc::clone(&cache),
         memories: Mutex::default(),
         rollouts: Rollouts::default(),
+        queue: queue.clone(),
         events: Arc::new(Semaphore::new(EVENTS)),
     });
     let passes = async {

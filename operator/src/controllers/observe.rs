@@ -34,6 +34,7 @@ use crate::{
         report::{DirectoryState, Report},
         rollout::{Permit, Rollout, release},
         view::serves,
+        volumes::Volume,
     },
     resources::{self, Ownership},
     validate,
@@ -109,6 +110,8 @@ pub(super) fn local(world: &World, key: &ClusterKey, objects: &Objects, memory: 
         leader: None,
         retained: retained(&world.cache, key),
         rollout: rollout(world, key, &members, now),
+        hashes: memory.hashes.clone(),
+        growth_refused: memory.growth_refused.clone(),
         missing_verbs: world.operator.rbac.missing().iter().map(ToString::to_string).collect(),
         failed: memory.failing.words(),
         members,
@@ -229,6 +232,14 @@ fn member_facts(
         peer_url: resources::peer_url(&item.name, resources::headless_service_of(member), &key.namespace),
         identity_ready,
         claim: claim_fact(&world.cache, key, item, memory, now),
+        volume: Volume {
+            claim: world
+                .cache
+                .claims
+                .get(key, &crds::names::member_claim(&item.name))
+                .map_or(0, |claim| claim.bytes),
+            spec: validate::bytes(&member.spec.storage.size),
+        },
         pod,
         place: place::fact(&world.cache, key, item, now),
         link,

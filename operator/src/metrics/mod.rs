@@ -65,6 +65,20 @@ struct ErrorLabels {
     class: &'static str,
 }
 
+/// What comparing members has told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[allow(non_camel_case_types, reason = "label values are lower case")]
+enum Comparison {
+    equal,
+    different,
+    incomplete,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ComparisonLabels {
+    result: Comparison,
+}
+
 /// All metric families of what the controllers do.
 #[derive(Clone, Debug)]
 pub struct Metrics {
@@ -74,6 +88,7 @@ pub struct Metrics {
     step_seconds: Family<KindLabels, Histogram, fn() -> Histogram>,
     errors: Family<ErrorLabels, Counter>,
     clusters: Clusters,
+    comparisons: Family<ComparisonLabels, Counter>,
 }
 
 /// 1 ms to 8 s.
@@ -90,6 +105,7 @@ impl Default for Metrics {
             step_seconds: Family::new_with_constructor(seconds),
             errors: Family::default(),
             clusters: Clusters::default(),
+            comparisons: Family::default(),
         }
     }
 }
@@ -99,6 +115,16 @@ impl Metrics {
     pub fn pass(&self, took: Duration, ok: bool) {
         self.passes.get_or_create(&PassLabels { outcome: ok.into() }).inc();
         self.pass_seconds.observe(took.as_secs_f64());
+    }
+
+    /// The data of a cluster's members have been compared.
+    pub fn comparison(&self, all_answered: bool, differ: bool) {
+        let result = match (differ, all_answered) {
+            (true, _) => Comparison::different,
+            (false, true) => Comparison::equal,
+            (false, false) => Comparison::incomplete,
+        };
+        self.comparisons.get_or_create(&ComparisonLabels { result }).inc();
     }
 
     /// A step of a plan has been carried out, or has failed. `step` is one of a fixed set of names.
@@ -151,6 +177,7 @@ pub fn registry(metrics: &Metrics, sources: Sources) -> Registry {
         step_seconds,
         errors,
         clusters,
+        comparisons,
     } = metrics.clone();
     registry.register(
         "build",
@@ -167,6 +194,11 @@ pub fn registry(metrics: &Metrics, sources: Sources) -> Registry {
     registry.register("step_duration_seconds", "How long steps take", step_seconds);
     registry.register("errors", "What went wrong in looks at clusters, by class", errors);
     registry.register_collector(Box::new(clusters));
+    registry.register(
+        "hash_comparisons",
+        "Comparisons of the data of a cluster's members",
+        comparisons,
+    );
     registry.register_collector(Box::new(sources));
     registry
 }

@@ -4,7 +4,13 @@ use std::{fmt, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{place::Place, report::Report, rollout::Rollout};
+use super::{
+    divergence::Hashes,
+    place::Place,
+    report::Report,
+    rollout::Rollout,
+    volumes::{Refused, Size, Volume},
+};
 
 /// An ID of etcd (member or cluster), printed as etcd prints it: 16 hex digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,6 +86,10 @@ pub struct Facts {
     pub retained: Vec<String>,
     /// The image that every agent should have, and whether this cluster may change one now.
     pub rollout: Rollout,
+    /// What comparing the members' data has told.
+    pub hashes: Hashes,
+    /// Volumes could not grow.
+    pub growth_refused: Option<Refused>,
     /// Permissions that the operator lacks, as a person writes them into a role.
     pub missing_verbs: Vec<String>,
     /// Steps of the last pass that failed again, and not for a reason that passes within moments.
@@ -168,6 +178,8 @@ pub struct Spec {
     pub version: Version,
     /// Where the data are kept.
     pub medium: Medium,
+    /// How large each volume is to be.
+    pub volume: Size,
     /// Options of etcd.
     pub options: Options,
     /// Time without progress after which the status says so.
@@ -304,6 +316,8 @@ pub struct Member {
     pub identity_ready: bool,
     /// Its claim. Not used with memory.
     pub claim: Claim,
+    /// How large its volume is to be so far.
+    pub volume: Volume,
     /// Its Pod.
     pub pod: PodFact,
     /// Where it is, and what has become of that place.

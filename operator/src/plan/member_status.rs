@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use proto::exit::{OUT_OF_MEMORY, VANISHED};
 
 use super::{
+    alarms,
     facts::{Medium, Version},
     report::Report,
     status::{coarse, directory, id_of, role, states},
@@ -71,6 +72,21 @@ pub fn member(
             quarantined: Vec::new(),
         });
         status.exit = exit(report, old.exit.as_ref());
+    }
+    match alarms::full_volume(view, fact) {
+        None => {
+            conditions::remove(&mut status.conditions, ConditionType::DiskFull);
+        }
+        Some((reason, message)) => {
+            let condition = NewCondition {
+                type_: ConditionType::DiskFull,
+                status: ConditionStatus::True,
+                reason,
+                message,
+                observed_generation: Some(generation),
+            };
+            conditions::set(&mut status.conditions, condition, view.facts.now);
+        }
     }
     for condition in member_conditions(plan, member, generation) {
         conditions::set(&mut status.conditions, condition, view.facts.now);

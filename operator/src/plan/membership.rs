@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::{
-    deletion,
+    alarms, deletion, divergence,
     facts::Fact,
     growth, join, node_loss, quorum, repair, shrink,
     step::{Plan, Step, WaitReason},
@@ -62,6 +62,13 @@ pub(super) fn steer(view: &View, plan: &mut Plan) {
     let admits = wanted.steps().any(|step| matches!(step, Step::AddLearner { .. }));
     let refused_for_long = refused(view, &mut wanted);
     plan.absorb(wanted);
+    divergence::say(view, plan);
+    alarms::say(view, plan);
+    // When nothing else is under way.
+    if !busy {
+        divergence::compare(view, plan);
+        alarms::answer(view, via, plan);
+    }
     // What a joiner is told must be what it finds: not while the list is about to change.
     if !busy || (refused_for_long && !admits) {
         join::send_joins(view, list, plan);

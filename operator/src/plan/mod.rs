@@ -7,8 +7,10 @@
 //! Every phase derives what it does from the facts alone, never from what an earlier plan meant to do: a crash between
 //! any two steps leaves facts from which the next plan goes on.
 
+pub mod alarms;
 mod choices;
 mod deletion;
+pub mod divergence;
 pub mod facts;
 mod formation;
 mod growth;
@@ -31,6 +33,7 @@ pub mod step;
 mod target;
 mod unanswered;
 pub mod view;
+pub mod volumes;
 
 use std::time::Duration;
 
@@ -70,6 +73,8 @@ pub fn plan(facts: &Facts) -> Plan {
     if view.target() > 0 || facts.cluster.record.cluster_id.is_some() {
         objects::services(&view, &mut plan);
     }
+    alarms::full_volumes(&view, &mut plan);
+    volumes::grow(&view, &mut plan);
     if deletion::retain_all(&view, &mut plan) {
         objects::budget(&view, &mut plan);
         return plan;

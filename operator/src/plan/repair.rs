@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    choices,
+    choices, divergence,
     facts::{Id, MemberList},
     orders,
     step::{Order, Plan, Step, WaitReason},
@@ -13,7 +13,7 @@ use super::{
 /// Until what was deleted together has been seen together.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// Removes the ID of one member whose data are gone or which is being deleted. True: a consensus step is in the plan.
+/// Removes the ID of one member whose data are gone or wrong, or which is being deleted. True: a consensus step is in the plan.
 pub(super) fn remove_broken(view: &View, plan: &mut Plan) -> bool {
     for member in &view.members {
         let name = member.fact.name.as_str();
@@ -25,6 +25,9 @@ pub(super) fn remove_broken(view: &View, plan: &mut Plan) -> bool {
                 continue;
             }
             (_, Some(listed)) if member.fact.deleting => (listed.id, "its object is being deleted"),
+            (_, Some(listed)) if divergence::is_in_minority(view, member) => {
+                (listed.id, "it holds other data than the majority")
+            }
             _ => continue,
         };
         if remove(view, name, id, what, plan) {

@@ -15,8 +15,23 @@ pub struct Report {
     pub process: Process,
     /// What etcd says, while it has been heard since its last start.
     pub etcd: Option<Etcd>,
+    /// What is left on the data volume.
+    pub disk: Disk,
     /// What the agent waits for.
     pub waiting_for: String,
+}
+
+/// What is left on the data volume; all 0 when it is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Disk {
+    /// Its size in bytes.
+    pub total_bytes: u64,
+    /// What etcd can still take of it.
+    pub free_bytes: u64,
+    /// Files that fit on it; 0 where they are not counted.
+    pub total_inodes: u64,
+    /// Files that can still be made.
+    pub free_inodes: u64,
 }
 
 /// The data directory.
@@ -182,7 +197,19 @@ impl From<&proto::agent::Report> for Report {
                 .map_or_else(Directory::unspecified, Directory::from),
             process: report.process.as_ref().map_or_else(Process::unspecified, Process::from),
             etcd: report.etcd.as_ref().map(Etcd::from),
+            disk: report.disk.as_ref().map(Disk::from).unwrap_or_default(),
             waiting_for: cut(&report.waiting_for, SENTENCE),
+        }
+    }
+}
+
+impl From<&proto::agent::Disk> for Disk {
+    fn from(disk: &proto::agent::Disk) -> Self {
+        Self {
+            total_bytes: disk.total_bytes,
+            free_bytes: disk.free_bytes,
+            total_inodes: disk.total_inodes,
+            free_inodes: disk.free_inodes,
         }
     }
 }

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{
-    deletion, node_loss,
+    alarms, deletion, divergence, node_loss,
     quorum::{self, Quorum},
     report::{DirectoryState, ProcessState},
     rollout,
@@ -46,7 +46,7 @@ pub fn cluster(view: &View, plan: &Plan, old: &EtcdClusterStatus) -> (EtcdCluste
             needed: count(view.needed()),
         });
     }
-    status.broken_members = count(view.members.iter().filter(|member| is_broken(member)).count());
+    status.broken_members = count(view.members.iter().filter(|member| is_broken(view, member)).count());
     status.observed_generation = facts.cluster.generation;
     status.selector = format!("{}={}", crds::labels::CLUSTER, facts.cluster.name);
     status.members = view.members.iter().map(|member| summary_of(view, member)).collect();
@@ -93,11 +93,11 @@ pub(super) fn states(conditions: &[Condition]) -> Vec<(String, String, String)> 
     conditions.iter().map(state).collect()
 }
 
-fn is_broken(member: &MemberView) -> bool {
+fn is_broken(view: &View, member: &MemberView) -> bool {
     matches!(
         member.standing,
         Standing::Lost(_) | Standing::Damaged(_) | Standing::Foreign
-    )
+    ) || divergence::is_in_minority(view, member)
 }
 
 /// The wanted state is reached, and nothing is under way.
@@ -204,9 +204,10 @@ fn health(view: &View, plan: &Plan, quorum: &Quorum, old: &EtcdClusterStatus) ->
             (Some((False, Reason::WaitingForSeed, message)), None)
         }
         Quorum::Healthy => {
-            let broken = view.members.iter().find(|member| is_broken(member));
+            let broken = view.members.iter().find(|member| is_broken(view, member));
             let broken = broken.map(|member| format!("{} is broken", member.fact.name));
-            let trouble = broken.or_else(|| quorum::strangers(view));
+            let differ = || divergence::condition(view).map(|(_, message)| message);
+            let trouble = broken.or_else(differ).or_else(|| quorum::strangers(view));
             (
                 Some((True, Reason::QuorumHealthy, counts.clone())),
                 Some(match trouble {
@@ -389,7 +390,8 @@ fn optional_conditions(view: &View, plan: &Plan, status: &mut EtcdClusterStatus,
                 .then(|| "the operator keeps its hands off because of the annotation".to_owned()),
         ),
     ];
-    for (type_, reason, message) in wanted {
+    let raised = alarms::conditions(view, &status.conditions);
+    for (type_, reason, message) in wanted.into_iter().chain(raised) {
         let Some(message) = message else {
             conditions::remove(&mut status.conditions, type_);
             continue;
@@ -419,7 +421,11 @@ fn event_of(condition: &NewCondition) -> Option<Event> {
         | ConditionType::RolloutHalted
         | ConditionType::AgentTooOld
         | ConditionType::ForeignData
-        | ConditionType::AgentsMissing => ConditionStatus::False,
+        | ConditionType::AgentsMissing
+        | ConditionType::DataDiverged
+        | ConditionType::DiskFull
+        | ConditionType::QuotaPressure
+        | ConditionType::VolumeExpansionBlocked => ConditionStatus::False,
         // Told by the steps themselves, unless time ran out.
         ConditionType::Progressing
             if matches!(condition.reason, Reason::DeadlineExceeded | Reason::BootstrapFailed) =>
@@ -462,7 +468,9 @@ fn summary(view: &View, plan: &Plan, quorum: &Quorum, done: bool, old: &str) -> 
         Quorum::Unreachable => "Unreachable".to_owned(),
         Quorum::Undecided => return old.to_owned(),
     };
-    let waited_for = first_wait(plan).filter(|_| !done).map(named);
+    let waited_for = first_wait(plan)
+        .filter(|wait| !done || wait.reason.is_trouble())
+        .map(named);
     match waited_for.or_else(|| quorum::strangers(view)) {
         Some(words) => since(&head, &words, old, view.facts.now),
         None => head,

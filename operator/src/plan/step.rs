@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::facts::{Binding, Id, Options, Seed, Version};
+use super::{
+    divergence::Asked,
+    facts::{Binding, Id, Options, Seed, Version},
+    volumes::Size,
+};
 
 /// Nothing tells when an object of somebody else goes away.
 const NAME_AGAIN: Duration = Duration::from_secs(10);
@@ -108,6 +112,12 @@ pub enum WaitReason {
     NodeLost,
     /// The agent cannot be reached.
     AgentUnreachable,
+    /// A volume is full.
+    DiskFull,
+    /// Members hold different data.
+    Diverged,
+    /// etcd has raised an alarm.
+    Alarm,
     /// A data directory needs a person, or a quorum.
     DataDirectory,
     /// No member is left that has the data.
@@ -116,6 +126,8 @@ pub enum WaitReason {
     Quorum,
     /// Somebody else has put a member into etcd's list.
     Stranger,
+    /// A volume cannot grow.
+    VolumeGrowth,
     /// The member list could not be read.
     MemberList,
     /// etcd refused a call for now.
@@ -137,6 +149,12 @@ pub enum WaitReason {
 }
 
 impl WaitReason {
+    /// It is said also when nothing is left to be done by us.
+    #[must_use]
+    pub fn is_trouble(self) -> bool {
+        matches!(self, Self::DiskFull | Self::Diverged | Self::Alarm | Self::VolumeGrowth)
+    }
+
     /// The word for it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -152,6 +170,10 @@ impl WaitReason {
             Self::RolloutHalted => "RolloutHalted",
             Self::NodeLost => "NodeLost",
             Self::AgentUnreachable => "AgentUnreachable",
+            Self::DiskFull => "DiskFull",
+            Self::Diverged => "Diverged",
+            Self::Alarm => "Alarm",
+            Self::VolumeGrowth => "VolumeGrowth",
             Self::DataDirectory => "DataDirectory",
             Self::MembersLost => "MembersLost",
             Self::Quorum => "Quorum",
@@ -262,6 +284,13 @@ pub enum Step {
         /// The member.
         member: String,
     },
+    /// Ask for a larger volume: in the member's spec, and in its claim when there is one.
+    GrowVolume {
+        /// The member.
+        member: String,
+        /// The size.
+        size: Size,
+    },
     /// Make the Pod.
     CreatePod {
         /// The member.
@@ -336,6 +365,16 @@ pub enum Step {
         /// The order.
         order: Order,
     },
+    /// Ask these voters for a hash over their data, one after the other, the leader first. It goes on after the pass.
+    CompareHashes {
+        /// Whom.
+        asked: Vec<Asked>,
+    },
+    /// Take back every CORRUPT alarm.
+    DisarmCorrupt {
+        /// Voter to ask.
+        via: String,
+    },
     /// A raft write that changes no key and no revision, so that a joiner publishes itself.
     Nudge {
         /// Voter to ask.
@@ -406,7 +445,7 @@ impl Step {
     /// A look at something that is most probably as it should be.
     #[must_use]
     pub fn is_upkeep(&self) -> bool {
-        matches!(self, Self::EnsureAgentIdentity { .. })
+        matches!(self, Self::EnsureAgentIdentity { .. } | Self::CompareHashes { .. })
     }
 
     /// Its kind, for logs and metrics.
@@ -427,6 +466,7 @@ impl Step {
             Self::ReleaseMember { .. } => "ReleaseMember",
             Self::EnsureAgentIdentity { .. } => "EnsureAgentIdentity",
             Self::CreateClaim { .. } => "CreateClaim",
+            Self::GrowVolume { .. } => "GrowVolume",
             Self::CreatePod { .. } => "CreatePod",
             Self::DeletePod { .. } => "DeletePod",
             Self::SetPodImage { .. } => "SetPodImage",
@@ -438,6 +478,8 @@ impl Step {
             Self::DeleteBudget => "DeleteBudget",
             Self::Bind { .. } => "Bind",
             Self::Direct { .. } => "Direct",
+            Self::CompareHashes { .. } => "CompareHashes",
+            Self::DisarmCorrupt { .. } => "DisarmCorrupt",
             Self::Nudge { .. } => "Nudge",
             Self::AddLearner { .. } => "AddLearner",
             Self::Promote { .. } => "Promote",
@@ -459,6 +501,7 @@ impl Step {
             | Self::ReleaseMember { member, .. }
             | Self::EnsureAgentIdentity { member }
             | Self::CreateClaim { member }
+            | Self::GrowVolume { member, .. }
             | Self::CreatePod { member, .. }
             | Self::DeletePod { member, .. }
             | Self::SetPodImage { member, .. }
@@ -476,6 +519,8 @@ impl Step {
             | Self::NewIncarnation { .. }
             | Self::RecordClusterId { .. }
             | Self::CreateMembers { .. }
+            | Self::CompareHashes { .. }
+            | Self::DisarmCorrupt { .. }
             | Self::ApplyHeadlessService
             | Self::ApplyClientService
             | Self::ApplyBudget { .. }

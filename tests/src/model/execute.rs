@@ -268,7 +268,6 @@ impl Sim {
                     pod.deleting = true;
                 }
             }
-            Step::SetPodImage { .. } => {}
             Step::SetAgentImage { member, image, .. } => {
                 let fails = self.bad_images.contains(image);
                 if let Some(pod) = &mut self.member(member).pod {
@@ -276,6 +275,10 @@ impl Sim {
                     pod.agent_starts = if fails { u32::MAX } else { 5 };
                 }
             }
+            Step::SetPodImage { .. }
+            | Step::GrowVolume { .. }
+            | Step::CompareHashes { .. }
+            | Step::DisarmCorrupt { .. } => {}
             Step::Nudge { member, .. } => {
                 let before = self.nudged.take().filter(|nudged| nudged.member == *member);
                 self.nudged = Some(Nudged {

@@ -5,6 +5,7 @@ use operator::plan::{
         Claim, Cluster, Fact, Facts, Leader, Link, Listed, Medium, Member, MemberList, Pod, PodFact, Services, Trouble,
     },
     report::{Directory, DirectoryState, Etcd, Identity, Process, ProcessState, Report},
+    volumes::Volume,
 };
 
 use super::world::{Sim, SimMember, SimProcess};
@@ -38,6 +39,8 @@ impl Sim {
             leader: self.leader_index.then(|| self.leader()).flatten(),
             retained: self.retained.clone(),
             rollout: self.rollout.clone(),
+            hashes: self.hashes.clone(),
+            growth_refused: None,
             missing_verbs: self.missing_verbs.clone(),
             failed: Vec::new(),
         }
@@ -96,6 +99,7 @@ impl Sim {
             } else {
                 Claim::Ours
             },
+            volume: Volume::default(),
             pod: member.pod.as_ref().map_or(PodFact::Absent, |pod| {
                 PodFact::Ours(Pod {
                     uid: pod.uid.clone(),
@@ -189,6 +193,7 @@ impl Sim {
                 oom_kills: 0,
                 exit: None,
             },
+            disk: operator::plan::report::Disk::default(),
             etcd,
             waiting_for: String::new(),
         };

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use operator::plan::{
     self,
+    divergence::Hashes,
     facts::{
         Budget, ClusterRecord, Id, Medium, MemberRecord, Nudged, Options, Refusal, Sent, ServiceState, Spec,
         Unanswered, Version,
@@ -12,6 +13,7 @@ use operator::plan::{
     place::{Node, Place, Volume},
     rollout::Rollout,
     step::{Order, Plan, Step},
+    volumes::Size,
 };
 
 use super::{check::Checks, etcd::Etcd};
@@ -45,6 +47,8 @@ pub struct Sim {
     pub log: Vec<String>,
     pub refusal: Option<Refusal>,
     pub nudged: Option<Nudged>,
+    /// What comparing hashes has told. Without a beginning, nothing is compared.
+    pub hashes: Hashes,
     pub unanswered: Option<Unanswered>,
     /// Proposals that etcd will carry out at that time, though whoever made them has given up.
     pub proposals: Vec<(Timestamp, Step)>,
@@ -145,6 +149,7 @@ impl Sim {
                 replicas,
                 version: version(etcd_version),
                 medium,
+                volume: Size::default(),
                 options: Options::default(),
                 progress_deadline: Duration::from_mins(10),
                 node_loss: Duration::from_mins(5),
@@ -167,6 +172,7 @@ impl Sim {
             log: Vec::new(),
             refusal: None,
             nudged: None,
+            hashes: Hashes::default(),
             unanswered: None,
             proposals: Vec::new(),
             leader_index: false,

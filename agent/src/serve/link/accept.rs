@@ -19,11 +19,14 @@ use tonic::transport::server::Connected;
 use tracing::Instrument as _;
 
 use super::service::Service;
+use super::share::Share;
 
 /// A client that says nothing is not waited for.
 const HANDSHAKE: Duration = Duration::from_secs(2);
-/// Handshakes at the same time: there is one caller, but anyone may hold some of them for as long as they last.
+/// Handshakes at the same time: there is one caller, but anyone may hold some of them for as long as they last ...
 const HANDSHAKES: usize = 64;
+/// ... and not all of them from one address. The operator makes one at a time.
+const OF_ONE_ADDRESS: usize = 8;
 /// A dead caller is found within the sum of both.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// See above.
@@ -58,17 +61,22 @@ async fn accept(
     links: mpsc::Sender<io::Result<Link>>,
 ) {
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES));
+    let share = Share::new(OF_ONE_ADDRESS);
     loop {
         let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await else {
             return;
         };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
+        };
+        // Its share is used up: it is hung up on.
+        let Some(place) = share.take(from) else {
+            continue;
         };
         // Nothing is loaded yet: the caller tries again.
         let Some(config) = config.borrow().clone() else {
@@ -76,7 +84,7 @@ async fn accept(
         };
         let links = links.clone();
         tokio::spawn(async move {
-            let _permit = permit;
+            let _held = (permit, place);
             match handshake(stream, config).await {
                 Ok(link) => {
                     // The server ends when it takes no links any more.

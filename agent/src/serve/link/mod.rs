@@ -4,6 +4,7 @@ mod accept;
 mod certificate;
 mod client_check;
 mod service;
+mod share;
 mod watchers;
 
 pub use accept::serve;

@@ -14,6 +14,7 @@ use tonic::{Request, Response, Status};
 use super::watchers::{Watchers, Watching};
 use crate::serve::directive::Refusal;
 use crate::serve::event::{Event, NotTaken};
+use crate::serve::maintenance::{self, Maintenance};
 
 /// A report made on request takes no longer than this; then the last one is given.
 const FRESH: Duration = Duration::from_secs(2);
@@ -29,6 +30,8 @@ pub struct Service {
     pub reports: watch::Receiver<Arc<wire::Report>>,
     /// The local etcd.
     pub etcd: etcd::Admin,
+    /// Longer calls to it.
+    pub maintenance: Maintenance,
     /// Who the agent speaks for.
     pub member: wire::MemberRef,
     /// Who watches.
@@ -126,10 +129,7 @@ impl Agent for Service {
         self.etcd
             .move_leader(target)
             .await
-            .map_err(|error| match error.class() {
-                etcd::Class::Retry => Status::unavailable(error.to_string()),
-                etcd::Class::Person | etcd::Class::Bug => Status::failed_precondition(error.to_string()),
-            })?;
+            .map_err(|error| maintenance::status(&error))?;
         tracing::info!(%target, "leadership moved");
         Ok(Response::new(wire::MoveLeaderResponse {}))
     }
@@ -138,8 +138,9 @@ impl Agent for Service {
         Err(self.unimplemented("Compact"))
     }
 
-    async fn hash(&self, _: Request<wire::HashRequest>) -> Result<Response<wire::HashResponse>, Status> {
-        Err(self.unimplemented("Hash"))
+    async fn hash(&self, request: Request<wire::HashRequest>) -> Result<Response<wire::HashResponse>, Status> {
+        let hash = self.maintenance.hash(request.into_inner().revision).await?;
+        Ok(Response::new(hash))
     }
 }
 

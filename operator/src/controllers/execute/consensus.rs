@@ -1,10 +1,10 @@
 //! etcd's membership: one call, through the voter that the plan names. Whatever the answer, the next pass reads again.
 
-use etcd::{Access, Admin, Applied, EtcdError, MemberId, Refusal as Refused};
+use etcd::{Access, Admin, Alarm, Applied, EtcdError, MemberId, Refusal as Refused};
 
 use super::{
     super::{error::PassError, links, observe},
-    Executor,
+    Effect, Executor,
 };
 use crate::plan::{
     facts::{Id, Nudged, Refusal, Unanswered},
@@ -91,6 +91,20 @@ impl Executor<'_> {
             };
         });
         answer
+    }
+
+    /// Every CORRUPT alarm there is: each names a member, and which one means nothing.
+    pub(super) async fn disarm_corrupt(&self, step: &Step, via: &str) -> Result<Effect, PassError> {
+        let admin = self.admin(step, via).await?;
+        let mut effect = Effect::AsItWas;
+        for (member, alarm) in admin.alarms().await? {
+            if alarm == Alarm::Corrupt {
+                self.world.operator.lease.check(TURN)?;
+                admin.disarm(member, alarm).await?;
+                effect = Effect::Changed;
+            }
+        }
+        Ok(effect)
     }
 
     pub(super) async fn nudge(&self, step: &Step, via: &str, member: &str) -> Result<(), PassError> {

@@ -1,5 +1,6 @@
 //! Pods and claims.
 
+use crds::names;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
     ResourceExt,
@@ -9,12 +10,17 @@ use serde_json::{Value, json};
 
 use super::{
     super::{api::FIELD_MANAGER, cache, error::PassError},
-    Executor,
+    Effect, Executor,
     members::{gone_is_fine, with_uid},
 };
 use crate::{
-    plan::{facts::Version, step::Step},
+    plan::{
+        facts::Version,
+        step::Step,
+        volumes::{Refused, Size},
+    },
     resources::{self, AGENT_CONTAINER, ETCD_CONTAINER, INSTALL_CONTAINER, Images},
+    validate,
 };
 
 impl Executor<'_> {
@@ -48,7 +54,7 @@ impl Executor<'_> {
 
     /// The claim outlives its member: the cluster is its owner then, so that its end lets the disk go and nothing else.
     pub(super) async fn retain_claim(&self, step: &Step, member: &str) -> Result<(), PassError> {
-        let name = crds::names::member_claim(member);
+        let name = names::member_claim(member);
         let Some(held) = self.world.cache.claims.get(self.key, &name) else {
             return Ok(());
         };
@@ -64,25 +70,66 @@ impl Executor<'_> {
             .filter(|owner| owner.uid != uid && owner.uid != cluster.uid)
             .chain([&cluster])
             .collect();
-        let patch = Patch::Merge(json!({"metadata": {
+        let patch = json!({"metadata": {
             "uid": held.uid,
             "labels": {crds::labels::RETAINED: "true"},
             "ownerReferences": owners,
-        }}));
+        }});
+        match self.patch_claim("keeping a PersistentVolumeClaim", &name, patch).await {
+            Ok(()) => Ok(()),
+            Err(error) => gone_is_fine(step, error),
+        }
+    }
+
+    /// The member's spec first: a claim that is made anew is made from it. That Kubernetes refuses is no failure of the
+    /// step, but something to be said.
+    pub(super) async fn grow_volume(&self, step: &Step, member: &str, size: &Size) -> Result<Effect, PassError> {
+        let of_spec = validate::bytes(&self.member(step, member)?.spec.storage.size);
+        let mut effect = Effect::AsItWas;
+        if of_spec < size.bytes {
+            let storage = json!({"size": size.text});
+            self.patch_member_spec(step, member, "storage", storage).await?;
+            effect = Effect::Changed;
+        }
+        let name = names::member_claim(member);
+        let held = self.world.cache.claims.get(self.key, &name);
+        let Some(claim) = held.filter(|claim| claim.bytes < size.bytes) else {
+            return Ok(effect);
+        };
+        let patch = json!({
+            "metadata": {"uid": claim.uid},
+            "spec": {"resources": {"requests": {"storage": size.text}}},
+        });
+        match self
+            .patch_claim("letting a PersistentVolumeClaim grow", &name, patch)
+            .await
+        {
+            Ok(()) => {
+                self.with_memory(|memory| memory.growth_refused = None);
+                Ok(Effect::Changed)
+            }
+            Err(error) => match error.refused() {
+                Some(message) => {
+                    let (bytes, at) = (size.bytes, self.now());
+                    self.with_memory(|memory| memory.growth_refused = Some(Refused { bytes, at, message }));
+                    Ok(effect)
+                }
+                None => gone_is_fine(step, error).map(|()| effect),
+            },
+        }
+    }
+
+    async fn patch_claim(&self, act: &'static str, name: &str, patch: Value) -> Result<(), PassError> {
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.into()),
             ..PatchParams::default()
         };
-        let answer = self.apis.claims.patch(&name, &params, &patch);
-        match self.write("keeping a PersistentVolumeClaim", answer).await {
-            Ok(object) => {
-                if let Some(item) = cache::claim(&object) {
-                    self.world.cache.claims.put(item);
-                }
-                Ok(())
-            }
-            Err(error) => gone_is_fine(step, error),
+        let patch = Patch::Merge(patch);
+        let object = self.write(act, self.apis.claims.patch(name, &params, &patch)).await?;
+        if let Some(item) = cache::claim(&object) {
+            self.world.cache.claims.put(item);
         }
+        Ok(())
     }
 
     pub(super) async fn create_pod(&self, step: &Step, name: &str, voter: bool) -> Result<(), PassError> {
