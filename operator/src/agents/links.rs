@@ -8,14 +8,13 @@ use std::{
 };
 
 use jiff::Timestamp;
-use proto::agent::{Directive, HashRequest, HashResponse, LogsRequest, MoveLeaderRequest, StatusRequest};
+use proto::agent::{Directive, HashRequest, HashResponse, MoveLeaderRequest, StatusRequest};
 use tokio::{task::AbortHandle, time::timeout};
 
 use super::{
     Changes, LinkError, LinkState, MemberKey, Received, Target,
     changes::{Notifier, changes},
     link::Link,
-    sanitize,
     session::{self, Client},
 };
 use crate::pki::Authority;
@@ -99,11 +98,6 @@ impl Links {
         self.lock().remove(member);
     }
 
-    /// Ends the links to all members for which `keep` is false, those that are gone without a word among them.
-    pub fn retain(&self, keep: impl Fn(&MemberKey) -> bool) {
-        self.lock().retain(|member, _| keep(member));
-    }
-
     /// The state of a link now.
     #[must_use]
     pub fn snapshot(&self, member: &MemberKey) -> LinkState {
@@ -166,13 +160,6 @@ impl Links {
     pub async fn hash(&self, member: &MemberKey, revision: i64, deadline: Duration) -> Result<HashResponse, LinkError> {
         let (_, mut client) = self.client(member)?;
         call(member, "Hash", deadline, client.hash(HashRequest { revision })).await
-    }
-
-    /// The last lines that etcd wrote, at most 200 of 256 characters.
-    pub async fn logs(&self, member: &MemberKey, lines: u32, deadline: Duration) -> Result<Vec<String>, LinkError> {
-        let (_, mut client) = self.client(member)?;
-        let answer = call(member, "Logs", deadline, client.logs(LogsRequest { lines })).await?;
-        Ok(answer.lines.iter().take(200).map(|line| sanitize::text(line)).collect())
     }
 
     fn client(&self, member: &MemberKey) -> Result<(Arc<Link>, Client), LinkError> {

@@ -1,6 +1,6 @@
 //! The serving certificate of an agent, in the Secret `<m>-agent-tls`.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::{ByteString, apimachinery::pkg::apis::meta::v1::ObjectMeta};
@@ -28,17 +28,6 @@ pub enum Renewal {
     OtherName,
     /// Its annotations are missing or unreadable.
     Unmarked,
-}
-
-impl fmt::Display for Renewal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Due => "two thirds of its life are over",
-            Self::CaChanged => "the CA has changed",
-            Self::OtherName => "it was issued for another name",
-            Self::Unmarked => "it does not say what it is",
-        })
-    }
 }
 
 /// Issues the serving certificate of the agent of `member`: `serverAuth` only, under the name that
