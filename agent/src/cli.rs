@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use proto::pod;
 
-use crate::{install, serve, supervise};
+use crate::{install, recover, serve, supervise};
 
 /// The agent of one etcd member.
 #[derive(Debug, Parser)]
@@ -24,6 +24,9 @@ enum Command {
     Serve(serve::Args),
     /// Run as PID 1 of the etcd container: start etcd on the sidecar's word.
     Supervise(supervise::Args),
+    /// Go on with the recovery that is ordered on the data volume; the supervisor runs this.
+    #[command(hide = true)]
+    Recover(recover::Args),
 }
 
 /// Where the Pod has mounted its volumes. The same for sidecar and supervisor.
@@ -84,6 +87,9 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Install(args) => install::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Serve(args) => on_one_thread(serve::run(args)).map(|()| ExitCode::SUCCESS),
         Command::Supervise(args) => on_one_thread(supervise::run(args)),
+        Command::Recover(args) => recover::job::run(args)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(anyhow::Error::from),
     };
     result.unwrap_or_else(|error| {
         eprintln!("etcd-agent: {error:#}");

@@ -15,6 +15,9 @@ pub const REPLACE: &str = "etcd-operator.cozystack.io/replace";
 /// On a member: a cluster ID; a person takes a foreign data directory of that ID for this cluster's own.
 pub const ADOPT_DATA: &str = "etcd-operator.cozystack.io/adopt-data";
 
+/// On a Pod that was taken out of its cluster's Services: the cluster's name.
+pub const HIDDEN_FROM: &str = "etcd-operator.cozystack.io/hidden-from";
+
 /// On a cluster: `"true"` makes peers use certificates that etcd signs itself; ignored when `spec.tls.peer` is set.
 pub const PEER_AUTO_TLS: &str = "etcd-operator.cozystack.io/peer-auto-tls";
 

@@ -73,6 +73,7 @@ const EVERYWHERE: &[Row] = &[
         &["list", "watch"],
     ),
     (crds::GROUP, &["etcdclusters"], &["get"]),
+    (crds::GROUP, &["etcdrecoveries"], &["create"]),
     (crds::GROUP, &["etcdmembers"], &["create", "delete", "patch"]),
     (
         crds::GROUP,

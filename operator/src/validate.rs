@@ -74,6 +74,8 @@ pub fn spec(cluster: &EtcdCluster) -> Spec {
         progress_deadline: Duration::from_secs(u64::try_from(*progress_deadline_seconds).unwrap_or(600)),
         node_loss: Duration::from_secs(u64::try_from(cluster.spec.recovery.node_loss_seconds).unwrap_or(300)),
         rollout_paused: cluster.spec.rollout.paused,
+        recovers_after: (cluster.spec.recovery.quorum_loss == QuorumLossPolicy::Automatic)
+            .then(|| Duration::from_secs(u64::try_from(cluster.spec.recovery.settle_seconds).unwrap_or(300))),
         is_observed: is_observed(cluster, formed),
         invalid,
         unsupported,
@@ -125,10 +127,6 @@ fn blocks_formation(spec: &EtcdClusterSpec) -> Vec<String> {
 /// A cluster can do without these for now.
 fn not_acted_on(spec: &EtcdClusterSpec) -> Vec<String> {
     let fields = [
-        (
-            "spec.recovery.quorumLoss: Automatic",
-            spec.recovery.quorum_loss == QuorumLossPolicy::Automatic,
-        ),
         ("spec.recovery.restoreFrom", spec.recovery.restore_from.is_some()),
         (
             "spec.agent.adopt: Rolling",

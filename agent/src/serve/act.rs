@@ -16,6 +16,8 @@ pub enum Phase {
     BackingOff,
     /// etcd is being stopped.
     Stopping,
+    /// A job of the supervisor's works on the directory.
+    Working,
 }
 
 /// Circumstances of the act.
@@ -48,6 +50,12 @@ pub enum Act {
     Renew,
     /// Set the directory aside, then the same.
     SetAside,
+    /// Put the fence up.
+    PutFence,
+    /// Take the fence away.
+    LiftFence,
+    /// Begin the recovery, or go on with it.
+    Recover,
 }
 
 impl Act {
@@ -62,6 +70,9 @@ impl Act {
             Self::Stop(_) => "stop etcd",
             Self::Renew => "make a new directory nonce",
             Self::SetAside => "set the data directory aside",
+            Self::PutFence => "put a fence up",
+            Self::LiftFence => "lift the fence",
+            Self::Recover => "make a new history of the data directory",
         }
     }
 }
@@ -70,9 +81,14 @@ impl Act {
 #[must_use]
 pub fn act(decision: &Decision, now: Circumstances) -> Act {
     match now.phase {
-        Phase::Absent | Phase::Stopping => Act::Nothing,
+        // A file, written whatever etcd does.
+        Phase::Stopping | Phase::Running | Phase::Waiting | Phase::BackingOff if *decision == Decision::PutFence => {
+            Act::PutFence
+        }
+        Phase::Absent | Phase::Stopping | Phase::Working => Act::Nothing,
         Phase::Running => match decision {
             Decision::Stop(why) => Act::Stop(stop_reason(why)),
+            Decision::LiftFence => Act::LiftFence,
             Decision::Observe if now.repeatable && !now.current => Act::SetRepeatable,
             // Each of the others was made before etcd ran, or is none for a running etcd.
             Decision::Observe
@@ -80,6 +96,8 @@ pub fn act(decision: &Decision, now: Circumstances) -> Act {
             | Decision::Repeatable
             | Decision::Renew
             | Decision::SetAside
+            | Decision::PutFence
+            | Decision::Recover
             | Decision::Retry(_)
             | Decision::Wait(_) => Act::Nothing,
         },
@@ -88,8 +106,12 @@ pub fn act(decision: &Decision, now: Circumstances) -> Act {
             Decision::Repeatable if now.due => Act::StartRepeatable,
             Decision::Renew => Act::Renew,
             Decision::SetAside => Act::SetAside,
+            Decision::LiftFence => Act::LiftFence,
+            Decision::Recover if now.due => Act::Recover,
             Decision::Once(_)
             | Decision::Repeatable
+            | Decision::Recover
+            | Decision::PutFence
             | Decision::Observe
             | Decision::Stop(_)
             | Decision::Retry(_)
@@ -102,6 +124,10 @@ pub fn act(decision: &Decision, now: Circumstances) -> Act {
             Decision::Once(_) => Act::Stop("a first start stands for this directory".to_owned()),
             Decision::Renew => Act::Stop("the data are gone".to_owned()),
             Decision::SetAside => Act::Stop(stop_reason(&Why::Quarantine)),
+            Decision::Recover => Act::Stop(stop_reason(&Why::Recovery)),
+            // A start behind it is refused, and it goes in the next moment.
+            Decision::LiftFence => Act::LiftFence,
+            Decision::PutFence => Act::PutFence,
             Decision::Wait(why) | Decision::Stop(why) => Act::Stop(stop_reason(why)),
         },
     }

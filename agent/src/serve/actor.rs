@@ -7,17 +7,17 @@ use proto::agent as wire;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::Instrument as _;
 
-use super::act::{Act, act};
+use super::act::{Act, Phase, act};
 use super::directive::{self, Verdict};
 use super::directory::{self, State as DirectoryState, name};
 use super::event::{Event, Inspected, NotTaken};
 use super::identity::Nonce;
 use super::looking::Looking;
 use super::poll::{Pace, Polled, Wanted};
-use super::standing::Standing;
+use super::standing::{Fence, Standing};
 use super::state::{Link, State};
 use super::supervisor::{ConnectionId, Error, Said};
-use super::{assemble, etcd_config, etcd_view, orders, renew, report};
+use super::{assemble, etcd_config, etcd_view, orders, recover_log, renew, report};
 
 /// Writing a small file takes this long at most, or the directive is not taken.
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
@@ -29,6 +29,8 @@ const RETRY: Duration = Duration::from_secs(2);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 /// How long after an order of a first start its WAL is looked for, again and again.
 const BIRTH: Duration = Duration::from_millis(50);
+/// How often it is looked how far a recovery is.
+const WORK: Duration = Duration::from_millis(200);
 /// A report waits so long for a look at the directory.
 const LOOK_PATIENCE: Duration = Duration::from_millis(50);
 /// Sizes and free space are read this often.
@@ -181,13 +183,19 @@ impl Actor {
         let (args, running) = (self.state.args.clone(), self.state.running());
         let (incarnation, events) = (self.state.incarnation(), self.events.clone());
         let unknown = self.state.standing.is_none();
+        let leaderless = self.state.etcd.as_ref().is_some_and(|etcd| etcd.leader == 0);
         tokio::task::spawn_blocking(move || {
             let standing = unknown.then(|| directory::read_standing(&args.paths));
             let incarnation = match &standing {
                 Some(Ok(standing)) => standing.incarnation,
                 Some(Err(_)) | None => incarnation,
             };
-            let directory = directory::inspect(&args.paths, args.expected(incarnation), running);
+            let mut directory = directory::inspect(&args.paths, args.expected(incarnation), running);
+            let in_use = directory.state == DirectoryState::InUse;
+            // Of one that is well its leader tells more than its disk.
+            if directory.has_wal && (!in_use || leaderless) {
+                directory.log = recover_log::read(&args.paths.data_dir(), in_use);
+            }
             // The agent ends when nobody takes events any more.
             let _ = events.blocking_send(Event::Inspected(Box::new(Inspected { directory, standing })));
         });
@@ -218,6 +226,7 @@ impl Actor {
             tracing::info!(space = %self.state.directory.space, "the volume has room again");
             self.state.start_afresh();
         }
+        self.state.hear_of_recovery();
     }
 
     async fn polled(&mut self, polled: &Polled) {
@@ -236,9 +245,12 @@ impl Actor {
             let identity = self.state.directory.identity.as_ref();
             let view = etcd_view::view(polled, self.state.etcd.as_ref(), identity);
             let answers = view.as_ref().is_some_and(|etcd| etcd.serving);
+            let leads = |etcd: Option<&wire::Etcd>| etcd.is_some_and(|etcd| etcd.leader != 0);
             if answers != served {
                 tracing::info!(answers, "etcd's client port");
                 // By now etcd has made its files: their size goes along with the news, and is none of its own later.
+                self.look_again();
+            } else if leads(self.state.etcd.as_ref()) != leads(view.as_ref()) {
                 self.look_again();
             }
             self.state.etcd = view;
@@ -458,6 +470,8 @@ impl Actor {
         let interval = if directory.state == DirectoryState::InUse && !directory.has_wal {
             // A first start: its configuration can be given for restarts as soon as the WAL is there.
             BIRTH
+        } else if self.state.phase() == Phase::Working {
+            WORK
         } else if matches!(directory.state, DirectoryState::Unreadable { .. }) || self.state.lacked_room().is_some() {
             RETRY
         } else {
@@ -550,6 +564,15 @@ impl Actor {
                 let orders = orders::set_aside(medium, &state.directory, &nonce, &done).map_err(text)?;
                 self.preparing = Some(done);
                 Ok(orders)
+            }
+            Act::PutFence => match &standing.fence {
+                Fence::Up { reason } => Ok(orders::put_fence(reason)),
+                Fence::AsItIs | Fence::Lifted => Err("no fence is wanted".to_owned()),
+            },
+            Act::LiftFence => Ok(orders::lift_fence()),
+            Act::Recover => {
+                let order = state.recovery_order().ok_or("no recovery stands")?;
+                orders::recover(&order).map_err(text)
             }
         }
     }

@@ -5,9 +5,11 @@ use std::time::Instant;
 use proto::agent as wire;
 
 use super::act::Phase;
-use super::decide::Decision;
+use super::decide::{Decision, Why};
 use super::directory::State as DirectoryState;
+use super::standing::Fence;
 use super::state::State;
+use crate::recover::journal::{Journal, Mode, Phase as Step};
 
 /// Lines of etcd's log beside an exit.
 const EXIT_LINES: usize = 20;
@@ -35,6 +37,27 @@ pub fn report(
         disk: Some(state.directory.space.into()),
         waiting_for: line(&waiting_for(state, now)),
         certificate: certificate.cloned(),
+        recovery: state.directory.recovery.as_ref().map(recovery),
+    }
+}
+
+fn recovery(journal: &Journal) -> wire::Recovery {
+    use wire::recovery::Phase as Wire;
+    let phase = match journal.phase {
+        Step::NeedsSpace => Wire::NeedsSpace,
+        Step::Ordered | Step::Applied | Step::Restored | Step::Swapping => Wire::Rebuilding,
+        Step::Done => Wire::Done,
+    };
+    wire::Recovery {
+        number: journal.order.number,
+        phase: phase.into(),
+        detail: line(&journal.detail),
+        needed_bytes: journal.needed_bytes,
+        mode: journal.mode.map(Mode::as_str).unwrap_or_default().to_owned(),
+        last_term: journal.kept.map_or(0, |kept| kept.term),
+        last_index: journal.kept.map_or(0, |kept| kept.index),
+        revision: journal.revision,
+        incarnation: journal.order.identity.incarnation,
     }
 }
 
@@ -57,6 +80,18 @@ fn data_directory(state: &State) -> wire::DataDirectory {
         identity: directory.identity.as_ref().map(Into::into),
         bytes: directory.bytes,
         started: directory.started,
+        log: directory.log.map(|log| wire::Log {
+            term: log.term,
+            index: log.index,
+            commit: log.commit,
+            revision: log.revision,
+            is_learner: log.is_learner,
+        }),
+        fenced: directory.fenced,
+        fence_ordered: state
+            .standing
+            .as_ref()
+            .is_some_and(|standing| matches!(standing.fence, Fence::Up { .. })),
     }
 }
 
@@ -69,12 +104,16 @@ fn process(state: &State) -> wire::Process {
         Phase::Running if has_served => Wire::Running,
         Phase::Running => Wire::Starting,
         Phase::BackingOff | Phase::Stopping => Wire::Stopped,
+        Phase::Working => Wire::Held,
         Phase::Waiting => match state.decision() {
             Decision::Once(_) | Decision::Repeatable => Wire::Stopped,
             Decision::Observe
             | Decision::Stop(_)
             | Decision::Renew
             | Decision::SetAside
+            | Decision::PutFence
+            | Decision::LiftFence
+            | Decision::Recover
             | Decision::Retry(_)
             | Decision::Wait(_) => Wire::Held,
         },
@@ -121,6 +160,7 @@ fn waiting_for(state: &State, now: Instant) -> String {
     match state.phase() {
         Phase::Absent => return "the supervisor in the etcd container to connect".to_owned(),
         Phase::Stopping => return "etcd to stop".to_owned(),
+        Phase::Working => return Why::Recovery.to_string(),
         Phase::Running if matches!(decision, Decision::Observe) => return String::new(),
         Phase::Running | Phase::Waiting | Phase::BackingOff => {}
     }
@@ -131,6 +171,8 @@ fn waiting_for(state: &State, now: Instant) -> String {
         Decision::Wait(why) | Decision::Stop(why) => why.to_string(),
         Decision::Retry(error) => format!("the directory to be readable: {error}"),
         Decision::Renew | Decision::SetAside => "the directory to be prepared".to_owned(),
+        Decision::PutFence | Decision::LiftFence => "the fence to be written".to_owned(),
+        Decision::Recover => Why::Recovery.to_string(),
         Decision::Observe => String::new(),
         Decision::Once(_) | Decision::Repeatable => {
             if let Err(why) = state.minor() {

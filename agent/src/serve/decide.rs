@@ -82,13 +82,49 @@ pub struct Facts<'a> {
     pub hold: Option<&'a str>,
     /// This directory is to be set aside.
     pub quarantine: bool,
+    /// The fence, as it is and as it is to be.
+    pub fence: Fence,
+    /// The recovery of this directory.
+    pub recovery: Recovery,
     /// How etcd's last run on it has ended.
     pub exit: &'a LastExit,
+}
+
+/// The fence, as it is and as it is to be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Fence {
+    /// None stands, and none is wanted.
+    #[default]
+    Down,
+    /// One stands.
+    Stands,
+    /// One is to be put up.
+    Wanted,
+    /// The one that stands is to go.
+    ToGo,
+}
+
+/// The recovery of a directory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Recovery {
+    /// None.
+    #[default]
+    None,
+    /// It is to begin, or to go on.
+    Ordered,
+    /// It has begun, and what was ordered is not known any more.
+    Forsaken,
 }
 
 /// What to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
+    /// Put the fence up, whatever etcd does.
+    PutFence,
+    /// Take the fence away.
+    LiftFence,
+    /// Make a new history of the directory, or go on with that.
+    Recover,
     /// Start, once, under the first start that stands. What a failed first start left behind is cleared before.
     Once(StartKind),
     /// Start; may be repeated by the supervisor.
@@ -127,14 +163,25 @@ pub enum Why {
     Removed,
     /// etcd has ended for want of space, and there is not enough yet.
     NoRoom(Space),
+    /// A fence stands.
+    Fenced,
+    /// A recovery is to begin, or to go on.
+    Recovery,
 }
 
 /// The decision.
 #[must_use]
 pub fn decide(facts: Facts<'_>) -> Decision {
-    let held = facts.hold.map(|reason| Why::Held(reason.to_owned()));
+    let fenced = (facts.fence == Fence::Stands).then_some(Why::Fenced);
+    let held = facts.hold.map(|reason| Why::Held(reason.to_owned())).or(fenced);
     match facts.state {
         State::Unreadable { error } => Decision::Retry(error.clone()),
+        _ if facts.fence == Fence::Wanted => Decision::PutFence,
+        // While it goes on the directory may look like anything.
+        State::InUse if facts.recovery != Recovery::None => Decision::Stop(Why::Recovery),
+        _ if facts.recovery == Recovery::Ordered => Decision::Recover,
+        _ if facts.recovery == Recovery::Forsaken => Decision::Wait(Why::Recovery),
+        _ if facts.fence == Fence::ToGo => Decision::LiftFence,
         State::InUse => match held {
             Some(why) => Decision::Stop(why),
             None if facts.quarantine => Decision::Stop(Why::Quarantine),
@@ -190,6 +237,8 @@ impl fmt::Display for Why {
             Self::Foreign(detail) => write!(out, "a person; the data are foreign: {detail}"),
             Self::Damaged(detail) => write!(out, "the operator; the data are damaged: {detail}"),
             Self::NoRoom(space) => write!(out, "space: {space}; let the volume grow"),
+            Self::Fenced => out.write_str("the fence to be lifted by the operator"),
+            Self::Recovery => out.write_str("the recovery of its data to go on"),
             Self::Removed => out.write_str("the operator; etcd says that this member was removed from the cluster"),
         }
     }

@@ -13,6 +13,8 @@ struct Cell {
     start: Option<StartKind>,
     hold: bool,
     quarantine: bool,
+    fence: Fence,
+    recovery: Recovery,
     exit: LastExit,
 }
 
@@ -27,6 +29,8 @@ impl Cell {
             start: self.start,
             hold: self.hold.then_some("maintenance"),
             quarantine: self.quarantine,
+            fence: self.fence,
+            recovery: self.recovery,
             exit: &self.exit,
         })
     }
@@ -62,6 +66,22 @@ fn exits() -> [LastExit; 3] {
 
 /// Every cell there is.
 fn table() -> Vec<Cell> {
+    let recoveries = [Recovery::None, Recovery::Ordered, Recovery::Forsaken];
+    let fences = [Fence::Down, Fence::Stands, Fence::Wanted, Fence::ToGo];
+    let with = |cell: &Cell, fence, recovery| Cell {
+        fence,
+        recovery,
+        ..cell.clone()
+    };
+    let plain = plain();
+    let each = |recovery| fences.map(move |fence| (fence, recovery));
+    let all: Vec<_> = recoveries.into_iter().flat_map(each).collect();
+    let cells = |cell| all.iter().map(move |(fence, recovery)| with(cell, *fence, *recovery));
+    plain.iter().flat_map(cells).collect()
+}
+
+/// Those without a fence and a recovery.
+fn plain() -> Vec<Cell> {
     let mut cells = Vec::new();
     for state in states() {
         for recorded in [Recorded::Absent, Recorded::Ours, Recorded::NotOurs] {
@@ -78,6 +98,8 @@ fn table() -> Vec<Cell> {
                             start,
                             hold: bit(3),
                             quarantine: bit(4),
+                            fence: Fence::Down,
+                            recovery: Recovery::None,
                             exit: exit.clone(),
                         });
                     }
@@ -99,9 +121,35 @@ const RULES: &[Rule] = &[
         |_| Decision::Retry("EIO".to_owned()),
     ),
     (
+        "a fence is ordered: whatever else",
+        |c| c.fence == Fence::Wanted,
+        |_| Decision::PutFence,
+    ),
+    (
+        "in use and to be recovered",
+        |c| is(c, "InUse") && c.recovery != Recovery::None,
+        |_| Decision::Stop(Why::Recovery),
+    ),
+    (
+        "a recovery is to begin or to go on, whatever the directory looks like",
+        |c| c.recovery == Recovery::Ordered,
+        |_| Decision::Recover,
+    ),
+    (
+        "a recovery has begun and nobody knows of it",
+        |c| c.recovery == Recovery::Forsaken,
+        |_| Decision::Wait(Why::Recovery),
+    ),
+    ("a fence is lifted", |c| c.fence == Fence::ToGo, |_| Decision::LiftFence),
+    (
         "in use and held",
         |c| is(c, "InUse") && c.hold,
         |_| Decision::Stop(held()),
+    ),
+    (
+        "in use and fenced",
+        |c| is(c, "InUse") && c.fence == Fence::Stands,
+        |_| Decision::Stop(Why::Fenced),
     ),
     (
         "in use and to be set aside",
@@ -131,6 +179,11 @@ const RULES: &[Rule] = &[
         |_| Decision::Renew,
     ),
     ("held, in any other state", |c| c.hold, |_| Decision::Wait(held())),
+    (
+        "fenced, in any other state",
+        |c| c.fence == Fence::Stands,
+        |_| Decision::Wait(Why::Fenced),
+    ),
     (
         "unborn, nothing ordered",
         |c| is(c, "Unborn") && c.start.is_none(),
@@ -219,7 +272,10 @@ fn d26_d27_a_first_start_needs_an_order_for_this_very_directory_and_one_that_nev
                 cell.state == State::Unborn && !cell.started && cell.has_nonce,
                 "{cell:?}"
             );
-            assert!(!cell.hold && !cell.quarantine, "{cell:?}");
+            assert!(
+                !cell.hold && !cell.quarantine && cell.fence == Fence::Down && cell.recovery == Recovery::None,
+                "{cell:?}"
+            );
         }
     }
 }
@@ -233,13 +289,14 @@ fn etcd_only_ever_starts_again_on_whole_data_that_are_recorded_as_ours() {
                 cell.recorded == Recorded::Ours && !cell.hold && cell.exit == LastExit::MayRestart,
                 "{cell:?}"
             );
+            assert!(cell.fence == Fence::Down && cell.recovery == Recovery::None, "{cell:?}");
         }
     }
 }
 
 #[test]
-fn a_running_etcd_is_never_disturbed_but_for_a_hold_or_a_quarantine() {
-    for cell in table()
+fn a_running_etcd_is_never_disturbed_but_for_a_hold_a_fence_a_recovery_or_a_quarantine() {
+    for cell in plain()
         .into_iter()
         .filter(|cell| cell.state == State::InUse && !cell.hold && !cell.quarantine)
     {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::directory::{Directory, State};
 use super::identity::{Nonce, as_text};
 use super::standing::Standing;
+use crate::recover::journal::Journal;
 
 /// One accepted order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +54,30 @@ pub enum Order {
     },
     /// Options for the next start.
     Reconfigure(Options),
+    /// Stop etcd and keep it stopped, by a file that outlives agent and supervisor.
+    Fence {
+        /// For people.
+        reason: String,
+    },
+    /// Make a new history of the directory.
+    Recover(Recover),
+}
+
+/// All that a recovery needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recover {
+    /// `initial-cluster-token` of the new history.
+    pub token: String,
+    /// The ID this member will have.
+    #[serde(with = "as_text")]
+    pub member_id: MemberId,
+    /// The ID of the cluster.
+    #[serde(with = "as_text")]
+    pub cluster_id: ClusterId,
+    /// The new directory.
+    pub new_nonce: Nonce,
+    /// etcd's options.
+    pub options: Options,
 }
 
 /// All that a first start needs.
@@ -195,7 +220,7 @@ pub fn check(
     }
     let recorded = directory.identity.as_ref().map_or(0, |identity| identity.incarnation);
     let newest = standing.incarnation.max(recorded);
-    let says_history = directive.incarnation != 0 || directive.order.first_start().is_some();
+    let says_history = directive.incarnation != 0 || directive.order.starts();
     if says_history && directive.incarnation < newest {
         return Err(refused(format!(
             "it is of incarnation {}, the member is of incarnation {newest}",
@@ -226,9 +251,28 @@ pub fn check(
                 )));
             }
         },
-        Order::Resume | Order::Hold { .. } | Order::Reconfigure(_) => {}
+        Order::Recover(_) if directive.incarnation <= recorded => {
+            return Err(refused(format!(
+                "it makes incarnation {}, the directory is of incarnation {recorded}",
+                directive.incarnation
+            )));
+        }
+        Order::Recover(_) => recoverable(directory).map_err(refused)?,
+        Order::Resume | Order::Hold { .. } | Order::Reconfigure(_) | Order::Fence { .. } => {}
     }
     Ok(Verdict::Take(directive))
+}
+
+/// Only a whole log can be made a new history of; etcd is stopped before.
+fn recoverable(directory: &Directory) -> Result<(), String> {
+    match &directory.state {
+        State::Intact | State::TornTail | State::Foreign { .. } | State::InUse => Ok(()),
+        // In place the data are elsewhere meanwhile.
+        State::Unborn if directory.recovery.as_ref().is_some_and(Journal::is_open) => Ok(()),
+        State::Unborn => Err("the directory is empty".to_owned()),
+        State::Damaged { detail } => Err(format!("the directory is damaged: {detail}")),
+        State::Unreadable { error } => Err(format!("the directory cannot be read: {error}")),
+    }
 }
 
 /// A first start needs a directory that never started, or one that this very order has started already.
@@ -286,16 +330,20 @@ fn parse(wire: wire::Directive, own: Own<'_>) -> Result<Directive, Refusal> {
         },
         Some(WireOrder::Reconfigure(new)) => Order::Reconfigure(new.options.unwrap_or_default().into()),
         Some(WireOrder::Restore(_)) => return unknown("Restore"),
-        Some(WireOrder::Fence(_)) => return unknown("Fence"),
-        Some(WireOrder::Recover(_)) => return unknown("Recover"),
+        Some(WireOrder::Fence(fence)) => Order::Fence {
+            reason: shortened(&fence.reason),
+        },
+        Some(WireOrder::Recover(recover)) => Order::Recover(recovery(recover, own).map_err(malformed)?),
         Some(WireOrder::Credentials(_)) => return unknown("Credentials"),
         None => return unknown("that it sent (its name is of a newer protocol)"),
     };
     if number == 0 {
         return Err(malformed("its number is 0; numbers begin at 1".to_owned()));
     }
-    if order.first_start().is_some() && nonce.is_none() {
-        return Err(malformed("a first start must name the directory's nonce".to_owned()));
+    if order.starts() && nonce.is_none() {
+        return Err(malformed(
+            "a first start or a recovery must name the directory's nonce".to_owned(),
+        ));
     }
     Ok(Directive {
         number,
@@ -317,16 +365,35 @@ fn seed_start(seed: wire::Seed, own: Own<'_>) -> Result<FirstStart, String> {
         options: seed.options.unwrap_or_default().into(),
     };
     has_token(&first)?;
-    // Both ends compute them: a difference would bind an ID to this directory that etcd will not use.
-    let member_id = etcd::member_id(&[own.peer_url], &first.token);
-    let cluster_id = etcd::cluster_id(&[member_id]);
-    if (first.member_id, first.cluster_id) != (member_id, cluster_id) {
-        return Err(format!(
-            "it gives member ID {} and cluster ID {}, but {} with token {:?} makes {member_id} and {cluster_id}",
-            first.member_id, first.cluster_id, own.peer_url, first.token
-        ));
-    }
+    are_of_token(first.member_id, first.cluster_id, &first.token, own)?;
     Ok(first)
+}
+
+/// Both ends compute them: a difference would bind an ID to this directory that etcd will not use.
+fn are_of_token(member: MemberId, cluster: ClusterId, token: &str, own: Own<'_>) -> Result<(), String> {
+    let member_id = etcd::member_id(&[own.peer_url], token);
+    let cluster_id = etcd::cluster_id(&[member_id]);
+    if (member, cluster) == (member_id, cluster_id) {
+        return Ok(());
+    }
+    Err(format!(
+        "it gives member ID {member} and cluster ID {cluster}, but {} with token {token:?} makes {member_id} and \
+         {cluster_id}",
+        own.peer_url
+    ))
+}
+
+fn recovery(wire: wire::Recover, own: Own<'_>) -> Result<Recover, String> {
+    let recover = Recover {
+        new_nonce: Nonce::try_from(wire.new_nonce)?,
+        token: wire.token,
+        member_id: MemberId(wire.member_id),
+        cluster_id: ClusterId(wire.cluster_id),
+        options: wire.options.unwrap_or_default().into(),
+    };
+    is_token(&recover.token)?;
+    are_of_token(recover.member_id, recover.cluster_id, &recover.token, own)?;
+    Ok(recover)
 }
 
 fn join_start(join: wire::Join, own: Own<'_>) -> Result<FirstStart, String> {
@@ -376,16 +443,21 @@ fn join_start(join: wire::Join, own: Own<'_>) -> Result<FirstStart, String> {
 /// It is recorded, and shown in each report.
 const MAX_TOKEN_BYTES: usize = 256;
 
-fn has_token(first: &FirstStart) -> Result<(), String> {
-    if first.token.is_empty() {
+fn is_token(token: &str) -> Result<(), String> {
+    if token.is_empty() {
         return Err("it has no cluster token".to_owned());
     }
-    if first.token.len() > MAX_TOKEN_BYTES {
+    if token.len() > MAX_TOKEN_BYTES {
         return Err(format!(
             "its cluster token has {} bytes; {MAX_TOKEN_BYTES} are taken",
-            first.token.len()
+            token.len()
         ));
     }
+    Ok(())
+}
+
+fn has_token(first: &FirstStart) -> Result<(), String> {
+    is_token(&first.token)?;
     if first.member_id.0 == 0 || first.cluster_id.0 == 0 {
         return Err(format!(
             "it gives member ID {} and cluster ID {}; 0 is none",
@@ -406,8 +478,19 @@ impl Order {
     pub fn first_start(&self) -> Option<&FirstStart> {
         match self {
             Self::Seed(first) | Self::Join(first) => Some(first),
-            Self::Resume | Self::Hold { .. } | Self::Quarantine { .. } | Self::Reconfigure(_) => None,
+            Self::Resume
+            | Self::Hold { .. }
+            | Self::Quarantine { .. }
+            | Self::Reconfigure(_)
+            | Self::Fence { .. }
+            | Self::Recover(_) => None,
         }
+    }
+
+    /// Does it make something of one certain directory?
+    #[must_use]
+    pub fn starts(&self) -> bool {
+        self.first_start().is_some() || matches!(self, Self::Recover(_))
     }
 
     /// Its name, for logs.
@@ -420,6 +503,8 @@ impl Order {
             Self::Hold { .. } => "Hold",
             Self::Quarantine { .. } => "Quarantine",
             Self::Reconfigure(_) => "Reconfigure",
+            Self::Fence { .. } => "Fence",
+            Self::Recover(_) => "Recover",
         }
     }
 }

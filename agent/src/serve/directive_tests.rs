@@ -1,6 +1,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 use super::*;
 use crate::serve::identity::Identity;
+use crate::serve::standing::Fence;
 
 const OWN: Own<'static> = Own {
     member: "c-a",
@@ -352,6 +353,102 @@ fn a_quarantine_is_only_for_the_id_that_is_recorded() {
     );
 }
 
+fn recover(token: &str) -> WireOrder {
+    let (member_id, cluster_id) = ids(token);
+    WireOrder::Recover(wire::Recover {
+        token: token.to_owned(),
+        member_id: member_id.0,
+        cluster_id: cluster_id.0,
+        new_nonce: nonce('b').to_string(),
+        options: None,
+    })
+}
+
+#[test]
+fn a_recovery_is_taken_for_whole_data_and_a_newer_history_only() {
+    let next = |order| wire::Directive {
+        incarnation: 3,
+        ..directive(1, order)
+    };
+    let old = born("t");
+    assert!(matches!(
+        taken(next(recover("t2")), &Standing::default(), &old).order,
+        Order::Recover(_)
+    ));
+    refused(
+        directive(1, recover("t2")),
+        &Standing::default(),
+        &old,
+        &["incarnation 2"],
+    );
+    let damaged = Directory {
+        state: State::Damaged {
+            detail: "a gap".to_owned(),
+        },
+        ..born("t")
+    };
+    refused(next(recover("t2")), &Standing::default(), &damaged, &["a gap"]);
+    refused(next(recover("t2")), &Standing::default(), &unborn(), &["empty"]);
+    let other = Directory {
+        nonce: Some(nonce('c')),
+        ..born("t")
+    };
+    refused(next(recover("t2")), &Standing::default(), &other, &["directory"]);
+    let WireOrder::Recover(wrong) = recover("t2") else {
+        panic!("another order")
+    };
+    let wrong = wire::Recover { member_id: 7, ..wrong };
+    let verdict = check(next(WireOrder::Recover(wrong)), OWN, &Standing::default(), &old);
+    assert!(matches!(verdict, Err(Refusal::Malformed { .. })), "{verdict:?}");
+}
+
+#[test]
+fn a_fence_forgets_the_starts_that_were_ordered_before_and_a_later_one_lifts_it() {
+    let seeded = Standing::default().with(taken(directive(1, seed("t")), &Standing::default(), &unborn()));
+    assert!(seeded.start_for(&nonce('a')).is_some());
+    let fence = WireOrder::Fence(wire::Fence {
+        reason: "the quorum is lost".to_owned(),
+    });
+    let fenced = seeded.with(taken(directive(2, fence), &seeded, &unborn()));
+    assert!(fenced.start_for(&nonce('a')).is_none());
+    assert!(matches!(fenced.fence, Fence::Up { .. }));
+    let later = fenced.with(taken(directive(3, seed("t")), &fenced, &unborn()));
+    assert_eq!(later.fence, Fence::Lifted);
+    assert!(later.start_for(&nonce('a')).is_some());
+}
+
+#[test]
+fn d27_a_recovery_stands_until_it_is_done_and_not_for_another_directory() {
+    let order = wire::Directive {
+        incarnation: 3,
+        ..directive(4, recover("t2"))
+    };
+    let standing = Standing::default().with(taken(order, &Standing::default(), &born("t")));
+    let stands =
+        |nonce: Option<Nonce>, journal: Option<&Journal>| standing.recovery_of(nonce.as_ref(), journal).is_some();
+    assert!(stands(Some(nonce('a')), None));
+    assert!(!stands(Some(nonce('c')), None) && !stands(None, None));
+    let (member_id, cluster_id) = ids("t2");
+    let mut journal = Journal::new(crate::recover::journal::Order {
+        number: 4,
+        identity: Identity {
+            cluster_uid: "uid-1".to_owned(),
+            incarnation: 3,
+            token: "t2".to_owned(),
+            cluster_id,
+            member_id,
+            member_name: "c-a".to_owned(),
+            nonce: nonce('b'),
+        },
+        peer_url: OWN.peer_url.to_owned(),
+        quota_backend_bytes: None,
+    });
+    // While directories change places there is no nonce, or the new one already.
+    assert!(stands(None, Some(&journal)) && stands(Some(nonce('b')), Some(&journal)));
+    journal.phase = crate::recover::journal::Phase::Done;
+    assert!(!stands(Some(nonce('b')), Some(&journal)) && !stands(Some(nonce('a')), Some(&journal)));
+}
+
 #[test]
 fn what_this_agent_cannot_do_is_refused_by_name() {
     let adopt = wire::Resume {
@@ -361,8 +458,6 @@ fn what_this_agent_cannot_do_is_refused_by_name() {
     };
     let orders = [
         (Some(WireOrder::Restore(wire::Restore {})), "Restore"),
-        (Some(WireOrder::Fence(wire::Fence {})), "Fence"),
-        (Some(WireOrder::Recover(wire::Recover {})), "Recover"),
         (Some(WireOrder::Credentials(wire::Credentials {})), "Credentials"),
         (Some(WireOrder::Resume(adopt)), "adopt"),
         (None, "newer protocol"),

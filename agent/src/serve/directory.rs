@@ -8,9 +8,11 @@ use std::path::Path;
 use datadir::{is_locked, wal};
 
 use super::identity::{Identity, Nonce};
+use super::recover_log::Log;
 use super::space::Space;
 use super::standing::Standing;
 use crate::cli::Paths;
+use crate::recover::journal::Journal;
 
 /// Names in the agent's folder.
 pub mod name {
@@ -22,6 +24,8 @@ pub mod name {
     pub const STARTED: &str = "started";
     /// The last directive and what stands.
     pub const STANDING: &str = "directive.json";
+    /// While it is there, etcd does not run.
+    pub const FENCE: &str = "fence";
 }
 
 /// A file of the agent's folder is small; a larger one is not ours.
@@ -60,6 +64,7 @@ pub enum State {
 
 /// What one inspection has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Directory {
     /// The state of etcd's data.
     pub state: State,
@@ -73,6 +78,12 @@ pub struct Directory {
     pub has_wal: bool,
     /// `member/` is there, with or without such a WAL.
     pub has_member: bool,
+    /// A fence stands.
+    pub fenced: bool,
+    /// The recovery that was ordered here last.
+    pub recovery: Option<Journal>,
+    /// What its log holds, when it was read.
+    pub log: Option<Log>,
     /// Bytes under `member/`.
     pub bytes: u64,
     /// What is left on the volume.
@@ -90,6 +101,9 @@ impl Directory {
             started: false,
             has_wal: false,
             has_member: false,
+            fenced: false,
+            recovery: None,
+            log: None,
             bytes: 0,
             space: Space::default(),
         }
@@ -137,6 +151,8 @@ fn read(paths: &Paths, expected: Expected<'_>, running: Option<bool>) -> Result<
         }
     };
     let started = exists(&ours.join(name::STARTED))?;
+    let fenced = exists(&ours.join(name::FENCE))?;
+    let recovery = Journal::read(&ours).map_err(|error| error.to_string())?;
     let member = data.join("member");
     let has_member = exists(&member)?;
     let in_use = match running {
@@ -178,6 +194,9 @@ fn read(paths: &Paths, expected: Expected<'_>, running: Option<bool>) -> Result<
         started,
         has_wal,
         has_member,
+        fenced,
+        recovery,
+        log: None,
         bytes,
         space,
     })

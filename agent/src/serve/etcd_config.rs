@@ -15,7 +15,7 @@ use super::directive::{FirstStart, Options};
 use super::standing::StartKind;
 
 /// Learners that may be there at once, from etcd 3.6 on; etcd's own default of 1 makes joiners wait for each other.
-const MAX_LEARNERS: u32 = 8;
+pub const MAX_LEARNERS: u32 = 8;
 
 /// What the Pod gives.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`decide`], [`act`], [`directive`], [`standing`], [`orders`], [`etcd_config`], [`backoff`] | pure: may etcd start, what is done next, what the operator may order, what stands, the orders for the supervisor, etcd's configuration, the waits |
 //! | [`state`], [`assemble`], [`report`], [`etcd_view`], [`etcd_metrics`], [`space`] | pure: what is known, the report of it, when it is sent |
-//! | [`directory`], [`supervisor`], [`renew`], [`poll`], [`maintenance`], [`link`], [`http`] | the data volume, the socket, the supervisor's binary, etcd, its upkeep, the operator, people and monitors |
+//! | [`directory`], [`recover_log`], [`supervisor`], [`renew`], [`poll`], [`maintenance`], [`link`], [`http`] | the data volume, the socket, the supervisor's binary, etcd, its upkeep, the operator, people and monitors |
 //! | [`actor`] | the one task that ties them together |
 
 pub mod act;
@@ -26,6 +26,7 @@ pub mod looking;
 pub mod maintenance;
 pub mod orders;
 pub mod poll;
+pub mod recover_log;
 pub mod renew;
 pub mod report;
 pub mod settings;

@@ -4,12 +4,13 @@
 
 use proto::supervisor::start::Kind;
 pub use proto::supervisor::to_supervisor::Message as Order;
-use proto::supervisor::{MoveAside, RemoveTree, SetRepeatable, Start, Stop, WriteFile};
+use proto::supervisor::{MoveAside, Recover, RemoveTree, SetRepeatable, Start, Stop, WriteFile};
 
 use super::directory::{Directory, name};
 use super::identity::{Identity, Nonce};
 use super::settings::Medium;
 use super::standing::{Standing, StandingStart};
+use crate::recover::journal::Order as RecoveryOrder;
 
 /// What etcd is given to hand over its leadership and end.
 pub const STOP_GRACE_SECONDS: u32 = 20;
@@ -121,6 +122,26 @@ pub fn set_aside(
     };
     forget(&mut orders, nonce, standing)?;
     Ok(orders)
+}
+
+/// Puts the fence up, with the reason in it for people.
+#[must_use]
+pub fn put_fence(reason: &str) -> Vec<Order> {
+    vec![write(name::FENCE, format!("{reason}\n").into_bytes())]
+}
+
+/// Takes the fence away.
+#[must_use]
+pub fn lift_fence() -> Vec<Order> {
+    vec![write(name::FENCE, Vec::new())]
+}
+
+/// Begins a recovery, or goes on with it.
+pub fn recover(order: &RecoveryOrder) -> serde_json::Result<Vec<Order>> {
+    Ok(vec![Order::Recover(Recover {
+        number: order.number,
+        order: serde_json::to_vec(order)?,
+    })])
 }
 
 /// Writes a file of the agent's folder.

@@ -9,6 +9,10 @@ const DB_STEP: u64 = 4 << 20;
 /// The same for the bytes of the data directory: WAL files come and go in 64 MB.
 const DIRECTORY_STEP: u64 = 128 << 20;
 
+/// How often a leader's commit index is told while it grows: when the quorum is lost, what was acknowledged since is what
+/// may be lost.
+const LEADER_STEP_SECONDS: i64 = 10;
+
 /// Would `new` tell the operator anything that `last` has not? Time alone does not, nor do a voter's indexes: with a
 /// hundred writes a second they would be all the traffic there is.
 #[must_use]
@@ -20,8 +24,11 @@ pub fn is_material(last: &wire::Report, new: &wire::Report) -> bool {
 fn settled(last: &wire::Report, new: &wire::Report) -> wire::Report {
     let mut settled = new.clone();
     settled.observed_at = last.observed_at;
+    let seconds = |report: &wire::Report| report.observed_at.map_or(0, |at| at.seconds);
+    let long_ago = seconds(new) - seconds(last) >= LEADER_STEP_SECONDS;
     if let (Some(settled), Some(last)) = (&mut settled.etcd, &last.etcd) {
-        settle_etcd(settled, last);
+        let leads = settled.leader != 0 && settled.leader == settled.member_id;
+        settle_etcd(settled, last, leads && long_ago);
     }
     if let (Some(settled), Some(last)) = (&mut settled.data_directory, &last.data_directory)
         && is_small(last.bytes, settled.bytes, DIRECTORY_STEP, 10)
@@ -39,8 +46,8 @@ fn settled(last: &wire::Report, new: &wire::Report) -> wire::Report {
     settled
 }
 
-fn settle_etcd(settled: &mut wire::Etcd, last: &wire::Etcd) {
-    if !settled.is_learner {
+fn settle_etcd(settled: &mut wire::Etcd, last: &wire::Etcd, with_indexes: bool) {
+    if !settled.is_learner && !with_indexes {
         settled.commit_index = last.commit_index;
         settled.applied_index = last.applied_index;
     }
@@ -93,6 +100,24 @@ mod tests {
         assert!(!is_material(&at(false, 1), &at(false, 1000)));
         assert!(is_material(&at(true, 1), &at(true, 2)));
         assert!(is_material(&at(true, 7), &at(false, 7)), "a promotion");
+    }
+
+    #[test]
+    fn a_leader_under_writes_tells_how_far_it_is_now_and_then() {
+        let at = |seconds, index, member_id| wire::Report {
+            observed_at: Some(prost_types::Timestamp { seconds, nanos: 0 }),
+            ..report(wire::Etcd {
+                member_id,
+                leader: 7,
+                commit_index: index,
+                ..wire::Etcd::default()
+            })
+        };
+        let last = at(100, 1, 7);
+        assert!(!is_material(&last, &at(109, 9, 7)));
+        assert!(is_material(&last, &at(110, 9, 7)));
+        assert!(!is_material(&last, &at(110, 1, 7)), "nobody writes");
+        assert!(!is_material(&at(100, 1, 8), &at(110, 9, 8)), "a follower");
     }
 
     #[test]

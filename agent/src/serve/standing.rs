@@ -4,8 +4,9 @@
 use etcd::MemberId;
 use serde::{Deserialize, Serialize};
 
-use super::directive::{Directive, FirstStart, Options, Order};
+use super::directive::{Directive, FirstStart, Options, Order, Recover};
 use super::identity::{Nonce, as_text};
+use crate::recover::journal::Journal;
 
 /// What stands.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,9 +30,47 @@ pub struct Standing {
     /// The end of etcd that is no reason to hold any more: the directory is another one, or someone said to try again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forgiven: Option<Moment>,
+    /// What is wanted of the fence.
+    #[serde(default, skip_serializing_if = "Fence::is_as_it_is")]
+    pub fence: Fence,
+    /// The recovery that was ordered last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recover: Option<Directive>,
     /// Options for the next start.
     #[serde(default)]
     pub options: Options,
+}
+
+/// What is wanted of the fence.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fence {
+    /// It is left as it is.
+    #[default]
+    AsItIs,
+    /// It is to stand.
+    Up {
+        /// For people.
+        reason: String,
+    },
+    /// It is to go.
+    Lifted,
+}
+
+impl Fence {
+    fn is_as_it_is(&self) -> bool {
+        *self == Self::AsItIs
+    }
+}
+
+/// A recovery that stands for one directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StandingRecovery<'a> {
+    /// Number of the directive.
+    pub number: u64,
+    /// The history it makes.
+    pub incarnation: u64,
+    /// Its content.
+    pub recover: &'a Recover,
 }
 
 /// A time, as the supervisor's clock has it.
@@ -93,8 +132,12 @@ impl Standing {
             Order::Seed(first) | Order::Join(first) => {
                 next.options = first.options.clone();
                 next.start = Some(directive.clone());
+                next.fence = Fence::Lifted;
             }
-            Order::Resume => next.hold = None,
+            Order::Resume => {
+                next.hold = None;
+                next.fence = Fence::Lifted;
+            }
             Order::Hold { reason } => next.hold = Some(reason.clone()),
             Order::Quarantine { removed } => {
                 next.quarantine = Some(Quarantine {
@@ -103,6 +146,19 @@ impl Standing {
                 });
             }
             Order::Reconfigure(options) => next.options = options.clone(),
+            Order::Fence { reason } => {
+                next.fence = Fence::Up { reason: reason.clone() };
+                // Nothing that was ordered before may start behind it.
+                next.start = None;
+            }
+            Order::Recover(recover) => {
+                next.options = recover.options.clone();
+                // The one that stands goes aside with the old directory.
+                next.fence = Fence::AsItIs;
+                next.start = None;
+                next.quarantine = None;
+                next.recover = Some(directive.clone());
+            }
         }
         next.last = Some(directive);
         next
@@ -118,9 +174,9 @@ impl Standing {
     #[must_use]
     pub fn is_forgiven_by(&self, directive: &Directive) -> bool {
         match &directive.order {
-            Order::Resume => true,
+            Order::Resume | Order::Recover(_) => true,
             Order::Seed(_) | Order::Join(_) => self.start.as_ref().is_none_or(|start| !start.says_the_same(directive)),
-            Order::Hold { .. } | Order::Quarantine { .. } | Order::Reconfigure(_) => false,
+            Order::Hold { .. } | Order::Quarantine { .. } | Order::Reconfigure(_) | Order::Fence { .. } => false,
         }
     }
 
@@ -134,13 +190,37 @@ impl Standing {
         let (kind, first) = match &directive.order {
             Order::Seed(first) => (StartKind::Seed, first),
             Order::Join(first) => (StartKind::Join, first),
-            Order::Resume | Order::Hold { .. } | Order::Quarantine { .. } | Order::Reconfigure(_) => return None,
+            Order::Resume
+            | Order::Hold { .. }
+            | Order::Quarantine { .. }
+            | Order::Reconfigure(_)
+            | Order::Fence { .. }
+            | Order::Recover(_) => return None,
         };
         Some(StandingStart {
             number: directive.number,
             incarnation: directive.incarnation,
             kind,
             first,
+        })
+    }
+
+    /// The recovery that stands for this directory: it has begun, or is to begin. One that has come to its end does not.
+    #[must_use]
+    pub fn recovery_of(&self, nonce: Option<&Nonce>, journal: Option<&Journal>) -> Option<StandingRecovery<'_>> {
+        let directive = self.recover.as_ref()?;
+        let begun = journal.filter(|journal| journal.order.number == directive.number);
+        let stands = match begun {
+            Some(journal) => journal.is_open(),
+            None => nonce.is_some() && nonce == directive.nonce.as_ref(),
+        };
+        let Order::Recover(recover) = &directive.order else {
+            return None;
+        };
+        stands.then_some(StandingRecovery {
+            number: directive.number,
+            incarnation: directive.incarnation,
+            recover,
         })
     }
 }

@@ -10,14 +10,16 @@ use proto::supervisor::{Hello, ProcessState};
 
 use super::act::{Circumstances, Phase};
 use super::backoff::Backoff;
-use super::decide::{Decision, Facts, LastExit, Recorded, Why, decide};
+use super::decide::{self, Decision, Facts, LastExit, Recorded, Why, decide};
 use super::directory::{Directory, State as DirectoryState, foreign};
 use super::etcd_config::{self, Minor};
+use super::identity::Identity;
 use super::poll::Pace;
 use super::settings::Args;
 use super::space::{Level, Space};
-use super::standing::{Moment, Standing, StandingStart};
+use super::standing::{Fence, Moment, Standing, StandingRecovery, StandingStart};
 use super::supervisor::{ConnectionId, Supervisor};
+use crate::recover::journal::{Journal, Order as RecoveryOrder, Phase as Step};
 
 /// The oldest etcd that is served.
 const OLDEST: Minor = Minor(3, 5);
@@ -108,6 +110,7 @@ impl State {
                 WirePhase::Running => Phase::Running,
                 WirePhase::BackingOff => Phase::BackingOff,
                 WirePhase::Stopping => Phase::Stopping,
+                WirePhase::Working => Phase::Working,
             },
         }
     }
@@ -118,7 +121,8 @@ impl State {
         match self.phase() {
             Phase::Absent => None,
             Phase::Running | Phase::Stopping => Some(true),
-            Phase::Waiting | Phase::BackingOff => Some(false),
+            // The etcd of a recovery runs on a directory of its own.
+            Phase::Waiting | Phase::BackingOff | Phase::Working => Some(false),
         }
     }
 
@@ -151,6 +155,8 @@ impl State {
     pub fn prepared(&self, standing: &Standing) -> Standing {
         self.forgiving(Standing {
             quarantine: None,
+            // It goes with the directory it was put on.
+            fence: Fence::AsItIs,
             ..standing.clone()
         })
     }
@@ -165,6 +171,34 @@ impl State {
     #[must_use]
     pub fn start(&self) -> Option<StandingStart<'_>> {
         self.standing.as_ref()?.start_for(self.directory.nonce.as_ref()?)
+    }
+
+    /// The recovery that stands for this directory.
+    #[must_use]
+    pub fn recovery(&self) -> Option<StandingRecovery<'_>> {
+        let (nonce, journal) = (self.directory.nonce.as_ref(), self.directory.recovery.as_ref());
+        self.standing.as_ref()?.recovery_of(nonce, journal)
+    }
+
+    /// What is ordered to the supervisor for it.
+    #[must_use]
+    pub fn recovery_order(&self) -> Option<RecoveryOrder> {
+        let standing = self.recovery()?;
+        let recover = standing.recover;
+        Some(RecoveryOrder {
+            number: standing.number,
+            identity: Identity {
+                cluster_uid: self.args.cluster_uid.clone(),
+                incarnation: standing.incarnation,
+                token: recover.token.clone(),
+                cluster_id: recover.cluster_id,
+                member_id: recover.member_id,
+                member_name: self.args.member.clone(),
+                nonce: recover.new_nonce.clone(),
+            },
+            peer_url: self.args.peer_url.clone(),
+            quota_backend_bytes: recover.options.quota_backend_bytes,
+        })
     }
 
     /// May etcd start, and how?
@@ -185,6 +219,18 @@ impl State {
             Some(None) => Recorded::Ours,
             Some(Some(_)) => Recorded::NotOurs,
         };
+        let fence = match (directory.fenced, &standing.fence) {
+            (true, Fence::Lifted) => decide::Fence::ToGo,
+            (true, Fence::AsItIs | Fence::Up { .. }) => decide::Fence::Stands,
+            (false, Fence::Up { .. }) => decide::Fence::Wanted,
+            (false, Fence::AsItIs | Fence::Lifted) => decide::Fence::Down,
+        };
+        let is_open = directory.recovery.as_ref().is_some_and(Journal::is_open);
+        let recovery = match self.recovery() {
+            Some(_) => decide::Recovery::Ordered,
+            None if is_open => decide::Recovery::Forsaken,
+            None => decide::Recovery::None,
+        };
         let quarantine = standing.quarantine.as_ref().map(|quarantine| quarantine.removed);
         let decision = decide(Facts {
             state: &directory.state,
@@ -195,6 +241,8 @@ impl State {
             start: self.start().map(|start| start.kind),
             hold: standing.hold.as_deref(),
             quarantine: quarantine.is_some() && quarantine == identity.map(|identity| identity.member_id),
+            fence,
+            recovery,
             exit: &self.last_exit(),
         });
         match (decision, self.lacked_room()) {
@@ -272,7 +320,7 @@ impl State {
             (Phase::Running | Phase::Stopping, _) => Pace::Fast,
             // The supervisor is away for a moment (it replaces itself), or has never been there.
             (Phase::Absent, _) if self.directory.state == DirectoryState::InUse => Pace::Steady,
-            (Phase::Absent | Phase::Waiting | Phase::BackingOff, _) => Pace::Idle,
+            (Phase::Absent | Phase::Waiting | Phase::BackingOff | Phase::Working, _) => Pace::Idle,
         }
     }
 
@@ -295,10 +343,29 @@ impl State {
             let started = before.and_then(|before| before.started_at);
             self.not_before = Some(now + self.backoff.ended(ran(started, exit.at)));
         }
+        let worked = before.is_some_and(|before| before.phase() == WirePhase::Working);
+        if worked && process.phase() != WirePhase::Working {
+            self.not_before = Some(now + RECOVERY_AGAIN);
+        }
         self.process = Some(process);
         ended
     }
+
+    /// A recovery has come to its end: nothing is waited for any more.
+    pub fn hear_of_recovery(&mut self) {
+        if self
+            .directory
+            .recovery
+            .as_ref()
+            .is_some_and(|journal| journal.phase == Step::Done)
+        {
+            self.not_before = None;
+        }
+    }
 }
+
+/// A recovery that has failed, or has no room, is tried again after this.
+const RECOVERY_AGAIN: Duration = Duration::from_secs(5);
 
 /// How long a run took, by the supervisor's clock.
 fn ran(started: Option<prost_types::Timestamp>, ended: Option<prost_types::Timestamp>) -> Duration {

@@ -128,6 +128,7 @@ fn verb(order: &Order) -> &'static str {
         Order::SetRepeatable(_) => "take the configuration",
         Order::RemoveTree(_) => "delete the data directory",
         Order::Watchdog(_) => "suspend the watchdog",
+        Order::Recover(_) => "begin the recovery",
     }
 }
 

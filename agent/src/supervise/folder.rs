@@ -10,27 +10,29 @@ use datadir::wal;
 
 use super::rules::Ground;
 use crate::cli::Paths;
+use crate::recover::journal::{self, Journal};
 
 /// Names in the agent's folder that the supervisor itself knows.
-mod name {
+pub(crate) mod name {
     /// While it is there, etcd is not started.
-    pub(super) const FENCE: &str = "fence";
-    pub(super) const IDENTITY: &str = "identity.json";
+    pub(crate) const FENCE: &str = "fence";
+    pub(crate) const IDENTITY: &str = "identity.json";
     /// Which directory this is; made by the agent.
-    pub(super) const NONCE: &str = "nonce";
+    pub(crate) const NONCE: &str = "nonce";
     /// etcd has once written its WAL here.
-    pub(super) const STARTED: &str = "started";
+    pub(crate) const STARTED: &str = "started";
     /// The highest Once order used here.
     pub(super) const USED: &str = "once-order";
     /// What is being deleted.
     pub(super) const DELETING: &str = "deleting";
     /// What was set aside.
-    pub(super) const QUARANTINE: &str = "quarantine";
+    pub(crate) const QUARANTINE: &str = "quarantine";
 }
 
 /// The facts about one directory. They go where its data go: an order for it must never meet another one.
 /// The nonce goes first: without it nothing is taken for this directory.
-const OF_THE_DIRECTORY: [&str; 3] = [name::NONCE, name::IDENTITY, name::STARTED];
+/// A fence on them goes last: until then they are fenced.
+const OF_THE_DIRECTORY: [&str; 4] = [name::NONCE, name::IDENTITY, name::STARTED, name::FENCE];
 
 /// etcd's data directory and the agent's folder.
 #[derive(Debug, Clone)]
@@ -54,6 +56,7 @@ impl Folder {
         let (folder, wal) = (self.wal(), wal::is_born(&self.wal())?);
         Ok(Ground {
             fenced: self.exists(name::FENCE)?,
+            recovering: self.recovery()?.is_some_and(|journal| journal.is_open()),
             wal,
             rest: !wal && at(&folder, fs::exists(&folder))?,
             identity: self.exists(name::IDENTITY)?,
@@ -89,9 +92,36 @@ impl Folder {
         self.write(name::USED, order.to_string().as_bytes())
     }
 
+    /// The recovery that was ordered here last.
+    pub fn recovery(&self) -> io::Result<Option<Journal>> {
+        Journal::read(&self.ours).map_err(io::Error::other)
+    }
+
+    /// Writes the journal of a recovery.
+    pub(crate) fn write_journal(&self, file: &str, content: &[u8]) -> io::Result<()> {
+        self.write(file, content)
+    }
+
+    /// Says which directory this is.
+    pub(crate) fn write_nonce(&self, nonce: &str) -> io::Result<()> {
+        self.write(name::NONCE, nonce.as_bytes())
+    }
+
+    /// The highest Once order used here; 0 when none.
+    pub fn used_order(&self) -> io::Result<u64> {
+        self.used()
+    }
+
     /// Writes a file on the agent's word; empty content removes it.
     pub fn write_for_agent(&self, file: &str, content: &[u8]) -> io::Result<()> {
-        let own = [name::STARTED, name::USED, name::DELETING, name::QUARANTINE];
+        let own = [
+            name::STARTED,
+            name::USED,
+            name::DELETING,
+            name::QUARANTINE,
+            journal::FILE,
+            journal::FOLDER,
+        ];
         if file.is_empty() || file.contains('/') || file.starts_with('.') || own.contains(&file) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -135,7 +165,7 @@ impl Folder {
         if rename_if_there(&self.member(), &aside.join("member"))? {
             sync(&self.data)?;
         }
-        for file in [name::IDENTITY, name::STARTED] {
+        for file in [name::IDENTITY, name::STARTED, name::FENCE] {
             rename_if_there(&self.ours.join(file), &aside.join(file))?;
         }
         sync(&aside)?;
@@ -235,14 +265,15 @@ impl Folder {
 }
 
 /// True when there was something to rename.
-fn rename_if_there(from: &Path, to: &Path) -> io::Result<bool> {
+pub(crate) fn rename_if_there(from: &Path, to: &Path) -> io::Result<bool> {
     match fs::rename(from, to) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         result => at(from, result).map(|()| true),
     }
 }
 
-fn sync(folder: &Path) -> io::Result<()> {
+/// Makes the names in a folder durable.
+pub(crate) fn sync(folder: &Path) -> io::Result<()> {
     at(folder, File::open(folder).and_then(|folder| folder.sync_all()))
 }
 

@@ -38,6 +38,7 @@ fn each_fact_is_seen_once_it_is_there() {
     folder.write_for_agent("fence", b"why").unwrap();
     let all = Ground {
         fenced: true,
+        recovering: false,
         wal: true,
         rest: false,
         identity: true,

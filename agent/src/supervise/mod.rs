@@ -7,7 +7,7 @@
 //! | [`folder`], [`counters`] | the data volume, what is counted over restarts of the supervisor itself |
 //! | [`output`], [`reaper`], [`probe`], [`oom`], [`link`] | etcd's pipes, ends of processes, the question whether it answers, kills for memory, the socket |
 //! | [`handover`] | taking a newer binary without etcd noticing |
-//! | [`supervisor`], `running`, `orders` | the loop that ties them together |
+//! | [`supervisor`], `running`, `orders`, `recovery` | the loop that ties them together |
 
 pub mod counters;
 pub mod exit;
@@ -19,6 +19,7 @@ mod orders;
 pub mod output;
 pub mod probe;
 pub mod reaper;
+mod recovery;
 pub mod rules;
 mod running;
 pub mod state;

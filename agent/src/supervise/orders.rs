@@ -54,10 +54,11 @@ impl Supervisor {
         let result = match message {
             Some(Message::Start(start)) => self.start(&start),
             Some(Message::Stop(stop)) => return self.stop(request, &stop),
-            Some(Message::WriteFile(file)) => self
-                .folder
-                .write_for_agent(&file.name, &file.content)
-                .map_err(|error| error.to_string()),
+            Some(Message::WriteFile(file)) => self.may_write(&file.name).and_then(|()| {
+                self.folder
+                    .write_for_agent(&file.name, &file.content)
+                    .map_err(|error| error.to_string())
+            }),
             Some(Message::MoveAside(aside)) => self.while_stopped().and_then(|()| {
                 let time = Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
                 let place = self
@@ -75,6 +76,7 @@ impl Supervisor {
             }
             Some(Message::Upgrade(upgrade)) => return self.upgrade(request, Path::new(&upgrade.binary)).await,
             Some(Message::SetRepeatable(set)) => self.set_repeatable(&set.config),
+            Some(Message::Recover(recover)) => self.recover(&recover),
             Some(Message::Watchdog(watchdog)) => {
                 if let Some(handles) = &mut self.handles {
                     handles
@@ -142,7 +144,9 @@ impl Supervisor {
         self.known.repeatable = None;
         self.known.waiting_for.clone_from(&stop.reason);
         if self.known.run.is_none() {
-            self.phase = Phase::Waiting;
+            if !matches!(self.phase, Phase::Working(_)) {
+                self.phase = Phase::Waiting;
+            }
             return self.done(request, Ok(()));
         }
         self.stops.push(request);
@@ -201,6 +205,7 @@ impl Supervisor {
     async fn may_upgrade(&self, binary: &Path) -> Result<(), String> {
         match self.phase {
             Phase::Stopping { .. } => return Err("etcd is stopping; ask again when it has ended".to_owned()),
+            Phase::Working(_) => return Err("a recovery is under way; ask again when it has ended".to_owned()),
             Phase::Waiting | Phase::Running | Phase::BackingOff(_) => {}
         }
         if !binary.is_absolute() {
@@ -209,10 +214,11 @@ impl Supervisor {
         handover::try_binary(binary).await.map_err(|error| error.to_string())
     }
 
-    fn while_stopped(&self) -> Result<(), String> {
-        match &self.known.run {
-            Some(run) => Err(format!("etcd runs (process {}); send Stop first", run.pid)),
-            None => Ok(()),
+    pub(super) fn while_stopped(&self) -> Result<(), String> {
+        match (&self.known.run, &self.phase) {
+            (Some(run), _) => Err(format!("etcd runs (process {}); send Stop first", run.pid)),
+            (None, Phase::Working(job)) => Err(format!("a recovery is under way (process {job})")),
+            (None, Phase::Waiting | Phase::Running | Phase::Stopping { .. } | Phase::BackingOff(_)) => Ok(()),
         }
     }
 }

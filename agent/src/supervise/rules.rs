@@ -10,6 +10,8 @@ use thiserror::Error;
 pub struct Ground {
     /// The fence file is there.
     pub fenced: bool,
+    /// A recovery has begun and is not at its end.
+    pub recovering: bool,
     /// A WAL is there in which something was saved.
     pub wal: bool,
     /// A WAL is there in which nothing was saved: what a first start that was killed has left.
@@ -42,6 +44,9 @@ pub enum Refusal {
     /// See [`Ground::fenced`].
     #[error("a fence stands on the data volume; lift it first")]
     Fenced,
+    /// See [`Ground::recovering`].
+    #[error("a recovery has begun here and is not at its end; send Recover to go on with it")]
+    Recovering,
     /// A Repeatable start without a WAL would make a new, empty member.
     #[error("no WAL is there, and a Repeatable start never makes one; waiting for the agent")]
     NoWal,
@@ -89,6 +94,9 @@ pub fn may_start(kind: Kind, with_identity: bool, ground: Ground) -> Result<(), 
     if ground.fenced {
         return Err(Refusal::Fenced);
     }
+    if ground.recovering {
+        return Err(Refusal::Recovering);
+    }
     match kind {
         Kind::Repeatable if !ground.wal => return Err(Refusal::NoWal),
         Kind::Once { order: 0, .. } => return Err(Refusal::NoNumber),
@@ -114,6 +122,23 @@ pub fn may_start(kind: Kind, with_identity: bool, ground: Ground) -> Result<(), 
 }
 
 const CLUSTER_STATE: &str = "initial-cluster-state";
+/// May a recovery begin, or go on? `open`: the number of the one that has begun and is not at its end.
+pub fn may_recover(order: u64, open: Option<u64>, ground: Ground) -> Result<(), Refusal> {
+    match open {
+        _ if order == 0 => Err(Refusal::NoNumber),
+        Some(begun) if order < begun => Err(Refusal::Stale { order, used: begun }),
+        // It goes on. Or it is given up for a newer one: of what it has begun nothing has served yet.
+        Some(_) => Ok(()),
+        None if order < ground.used => Err(Refusal::Stale {
+            order,
+            used: ground.used,
+        }),
+        None if order == ground.used => Err(Refusal::Used { order }),
+        None if ground.wal => Ok(()),
+        None => Err(Refusal::NoWal),
+    }
+}
+
 /// Keys of etcd's configuration that a Repeatable start must not have: at a second use they change history, or make an
 /// empty member where data were expected.
 const ONCE_KEYS: [&str; 2] = [CLUSTER_STATE, "force-new-cluster"];
@@ -218,6 +243,7 @@ mod tests {
 
     const BORN: Ground = Ground {
         fenced: false,
+        recovering: false,
         wal: true,
         rest: false,
         identity: true,
@@ -226,6 +252,7 @@ mod tests {
     };
     const UNBORN: Ground = Ground {
         fenced: false,
+        recovering: false,
         wal: false,
         rest: false,
         identity: true,
@@ -234,6 +261,7 @@ mod tests {
     };
     const EMPTY: Ground = Ground {
         fenced: false,
+        recovering: false,
         wal: false,
         rest: false,
         identity: false,
@@ -271,6 +299,15 @@ mod tests {
             ),
             (3, true, UNBORN, Err(Refusal::Stale { order: 3, used: 4 })),
             (5, true, Ground { fenced: true, ..UNBORN }, Err(Refusal::Fenced)),
+            (
+                5,
+                true,
+                Ground {
+                    recovering: true,
+                    ..UNBORN
+                },
+                Err(Refusal::Recovering),
+            ),
         ];
         for (order, identity, ground, wanted) in table {
             assert_eq!(
@@ -313,9 +350,41 @@ mod tests {
             (true, UNBORN, Err(Refusal::NoWal)),
             (true, EMPTY, Err(Refusal::NoWal)),
             (false, Ground { fenced: true, ..BORN }, Err(Refusal::Fenced)),
+            (
+                false,
+                Ground {
+                    recovering: true,
+                    ..BORN
+                },
+                Err(Refusal::Recovering),
+            ),
         ];
         for (identity, ground, wanted) in table {
             assert_eq!(may_start(Kind::Repeatable, identity, ground), wanted, "{ground:?}");
+        }
+    }
+
+    #[test]
+    fn d27_a_recovery_goes_on_after_a_crash_and_is_never_done_twice() {
+        let begun = Ground {
+            recovering: true,
+            ..BORN
+        };
+        let table = [
+            (5, None, BORN, Ok(())),
+            (5, Some(5), begun, Ok(())),
+            (5, Some(5), Ground { wal: false, ..begun }, Ok(())),
+            (4, None, BORN, Err(Refusal::Used { order: 4 })),
+            (3, None, BORN, Err(Refusal::Stale { order: 3, used: 4 })),
+            (4, Some(5), begun, Err(Refusal::Stale { order: 4, used: 5 })),
+            (6, Some(5), begun, Ok(())),
+            (5, None, UNBORN, Err(Refusal::NoWal)),
+            (0, None, BORN, Err(Refusal::NoNumber)),
+            // Who is recovered is fenced before.
+            (5, None, Ground { fenced: true, ..BORN }, Ok(())),
+        ];
+        for (order, open, ground, wanted) in table {
+            assert_eq!(may_recover(order, open, ground), wanted, "order {order}, open {open:?}");
         }
     }
 

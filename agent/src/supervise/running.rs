@@ -140,7 +140,7 @@ impl Supervisor {
     /// When [`on_time`](Self::on_time) has something to do.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let phase = match &self.phase {
-            Phase::Waiting | Phase::Running => None,
+            Phase::Waiting | Phase::Running | Phase::Working(_) => None,
             Phase::Stopping { kill_at } => *kill_at,
             Phase::BackingOff(restart) => Some(restart.at()),
         };
@@ -163,7 +163,7 @@ impl Supervisor {
                 *kill_at = None;
                 self.signal_etcd(Signal::KILL);
             }
-            Phase::Waiting | Phase::Running | Phase::Stopping { .. } | Phase::BackingOff(_) => {}
+            Phase::Waiting | Phase::Running | Phase::Stopping { .. } | Phase::BackingOff(_) | Phase::Working(_) => {}
         }
         self.look_for_wal(now);
         self.obey_watchdog(now);
@@ -234,15 +234,24 @@ impl Supervisor {
 
     pub(super) fn signal_etcd(&self, signal: Signal) {
         // It is our child and not yet collected, so the ID is its own.
-        if let Some(pid) = self.known.run.as_ref().and_then(|run| Pid::from_raw(run.pid))
+        if let Some(run) = &self.known.run {
+            self.signal(run.pid, signal);
+        }
+    }
+
+    pub(super) fn signal(&self, pid: i32, signal: Signal) {
+        if let Some(pid) = Pid::from_raw(pid)
             && let Err(error) = kill_process(pid, signal)
         {
-            self.say("error", "cannot send a signal to etcd", &json!(error.to_string()));
+            self.say("error", "cannot send a signal", &json!(error.to_string()));
         }
     }
 
     /// A process below us has ended: etcd, or an orphan that PID 1 has inherited.
     pub(super) async fn ended(&mut self, pid: i32, end: End) {
+        if matches!(self.phase, Phase::Working(job) if job == pid) {
+            return self.job_ended(end);
+        }
         let Some(run) = self.known.run.take_if(|run| run.pid == pid) else {
             return;
         };

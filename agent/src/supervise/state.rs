@@ -93,6 +93,8 @@ pub enum Phase {
     },
     /// etcd has ended and is started again.
     BackingOff(Restart),
+    /// A job works on the data directory: the process with this ID.
+    Working(i32),
 }
 
 /// The state as it is told to the agent.
@@ -103,6 +105,7 @@ pub fn process(known: &Known, phase: &Phase) -> ProcessState {
         Phase::Running => (process_state::Phase::Running, ""),
         Phase::Stopping { .. } => (process_state::Phase::Stopping, known.waiting_for.as_str()),
         Phase::BackingOff(_) => (process_state::Phase::BackingOff, "the pause before the next start"),
+        Phase::Working(_) => (process_state::Phase::Working, "the end of a recovery"),
     };
     ProcessState {
         phase: phase.into(),

@@ -260,6 +260,10 @@ impl Supervisor {
             "the end of etcd: the container is stopping".clone_into(&mut self.known.waiting_for);
             // kubelet sees to a hung one when the Pod's grace period is over.
             self.phase = Phase::Stopping { kill_at: None };
+        } else if let Phase::Working(job) = self.phase {
+            // It goes on from its journal in the next container.
+            self.signal(job, Signal::KILL);
+            self.finished = Some(ExitCode::SUCCESS);
         } else {
             self.finished = Some(ExitCode::SUCCESS);
         }

@@ -15,6 +15,8 @@ mod crashes;
 mod first_start;
 mod link;
 mod orders;
+mod random_loss;
+mod recovery;
 mod renewal;
 mod restart;
 mod support;

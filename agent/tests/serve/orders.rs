@@ -117,8 +117,6 @@ fn orders_for_somebody_else_are_refused_by_both_values() {
         operator.cluster_uid = CLUSTER_UID.to_owned();
         for (order, name) in [
             (Order::Restore(wire::Restore {}), "Restore"),
-            (Order::Fence(wire::Fence {}), "Fence"),
-            (Order::Recover(wire::Recover {}), "Recover"),
             (Order::Credentials(wire::Credentials {}), "Credentials"),
         ] {
             assert_refused(

@@ -165,6 +165,14 @@ words! {
         WaitingForDecision,
         /// A recovery is being carried out.
         RecoveryRunning,
+        /// Recovery Ready: the new history serves with all its members.
+        RecoveryComplete,
+        /// Recovery Ready: it is not carried out.
+        RecoveryRefused,
+        /// Recovery Ready: members are neither fenced nor provably gone.
+        WaitingForMembers,
+        /// Recovery Ready: the volume has too little room.
+        NeedsSpace,
         /// A person stopped the process of members by the cluster's annotation.
         Fenced,
         /// Links to agents are refused or dropped on their way.

@@ -41,6 +41,20 @@ pub struct EtcdRecoveryStatus {
     #[serde(default, skip_serializing_if = "is_default")]
     pub observed_generation: i64,
 
+    /// The member whose data are gone on with, once it is chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
+
+    /// The incarnation of the cluster that this recovery makes. Recorded before anything is made of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub incarnation: Option<i64>,
+
+    /// `Copy` or `InPlace`: whether the new history is made in a copy of the directory or, for want of space, in the
+    /// directory itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+
     /// The data directories to choose from, the best one first.
     #[serde(default, skip_serializing_if = "is_default")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["member".into()]))]

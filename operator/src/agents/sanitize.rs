@@ -50,6 +50,7 @@ pub(super) fn report(raw: Report) -> Report {
         disk,
         waiting_for,
         certificate,
+        recovery,
     } = raw;
     Report {
         member: member.map(member_ref),
@@ -65,6 +66,11 @@ pub(super) fn report(raw: Report) -> Report {
             certificate.fingerprint = text(&certificate.fingerprint);
             certificate.not_after = time(certificate.not_after);
             certificate
+        }),
+        recovery: recovery.map(|mut recovery| {
+            recovery.detail = text(&recovery.detail);
+            recovery.mode = text(&recovery.mode);
+            recovery
         }),
     }
 }
@@ -93,6 +99,9 @@ fn directory(raw: DataDirectory) -> DataDirectory {
         identity,
         bytes,
         started,
+        log,
+        fenced,
+        fence_ordered,
     } = raw;
     DataDirectory {
         state,
@@ -120,6 +129,9 @@ fn directory(raw: DataDirectory) -> DataDirectory {
         }),
         bytes,
         started,
+        log,
+        fenced,
+        fence_ordered,
     }
 }
 

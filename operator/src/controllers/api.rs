@@ -2,7 +2,7 @@
 
 use std::{future::Future, time::Duration};
 
-use crds::{EtcdCluster, EtcdMember};
+use crds::{EtcdCluster, EtcdMember, EtcdRecovery};
 use k8s_openapi::api::{
     core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service},
     policy::v1::PodDisruptionBudget,
@@ -25,6 +25,8 @@ pub(super) struct Apis {
     pub clusters: Api<EtcdCluster>,
     /// Members.
     pub members: Api<EtcdMember>,
+    /// Recoveries.
+    pub recoveries: Api<EtcdRecovery>,
     /// Pods.
     pub pods: Api<Pod>,
     /// Claims.
@@ -48,6 +50,7 @@ impl Apis {
         Self {
             clusters: Api::namespaced(client.clone(), namespace),
             members: Api::namespaced(client.clone(), namespace),
+            recoveries: Api::namespaced(client.clone(), namespace),
             pods: Api::namespaced(client.clone(), namespace),
             claims: Api::namespaced(client.clone(), namespace),
             services: Api::namespaced(client.clone(), namespace),

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crds::{EtcdCluster, EtcdMember};
+use crds::{EtcdCluster, EtcdMember, EtcdRecovery};
 use k8s_openapi::api::{
     core::v1::{PersistentVolumeClaim, Pod, Service},
     discovery::v1::EndpointSlice,
@@ -37,6 +37,8 @@ pub(super) struct Cache {
     pub names: Mirror<Names>,
     /// Nodes.
     pub nodes: Nodes,
+    /// Recoveries.
+    pub recoveries: Mirror<EtcdRecovery>,
 }
 
 /// A Pod.
@@ -88,6 +90,15 @@ pub(super) fn cluster_of(meta: &ObjectMeta) -> Option<ClusterKey> {
     })
 }
 
+/// A Pod that was taken out of the Services has lost the label, and is ours all the same.
+fn hidden_from(meta: &ObjectMeta) -> Option<ClusterKey> {
+    let name = meta.annotations.as_ref()?.get(crds::annotations::HIDDEN_FROM)?;
+    Some(ClusterKey {
+        namespace: meta.namespace.clone()?,
+        name: name.clone(),
+    })
+}
+
 fn keep<T>(meta: &ObjectMeta, cluster: Option<ClusterKey>, value: T) -> Option<Item<T>> {
     Some(Item {
         cluster: cluster?,
@@ -122,6 +133,18 @@ pub(super) fn member(mut object: EtcdMember) -> Option<Item<EtcdMember>> {
     keep(&meta, Some(key), object)
 }
 
+/// A recovery.
+#[must_use]
+pub(super) fn recovery(mut object: EtcdRecovery) -> Option<Item<EtcdRecovery>> {
+    object.metadata.managed_fields = None;
+    let key = ClusterKey {
+        namespace: object.metadata.namespace.clone()?,
+        name: object.spec.cluster_ref.name.clone(),
+    };
+    let meta = object.metadata.clone();
+    keep(&meta, Some(key), object)
+}
+
 /// A Pod.
 #[must_use]
 pub(super) fn pod(object: &Pod) -> Option<Item<PodInfo>> {
@@ -131,7 +154,8 @@ pub(super) fn pod(object: &Pod) -> Option<Item<PodInfo>> {
         times: super::pod::times(object),
         pod: super::pod::fact(object)?,
     };
-    keep(&object.metadata, cluster_of(&object.metadata), info)
+    let cluster = cluster_of(&object.metadata).or_else(|| hidden_from(&object.metadata));
+    keep(&object.metadata, cluster, info)
 }
 
 /// A claim.

@@ -120,7 +120,12 @@ fn unproven_since(world: &World, key: &ClusterKey, facts: &Facts, memory: &Mutex
         let before = with(memory, |memory| memory.unproven_since);
         before.into_iter().chain(missed).min().or(Some(facts.now))
     };
-    with(memory, |memory| memory.unproven_since = since);
+    with(memory, |memory| {
+        memory.unproven_since = since;
+        if since.is_none() {
+            memory.seen = observe::seen(facts).or(memory.seen);
+        }
+    });
     since
 }
 
@@ -414,11 +419,48 @@ async fn tell(
             Ok(())
         }
     }));
-    let (cluster, members): (Result<(), PassError>, Vec<Result<(), PassError>>) =
-        futures::join!(of_cluster, of_members);
+    let (cluster, members, recoveries): (Result<(), PassError>, Vec<Result<(), PassError>>, _) = futures::join!(
+        of_cluster,
+        of_members,
+        Box::pin(tell_recoveries(world, key, &view, cluster))
+    );
     cluster?;
+    recoveries?;
     members.into_iter().collect::<Result<(), PassError>>()?;
     Ok(Told::Now)
+}
+
+/// The statuses of the cluster's recoveries, where they differ.
+async fn tell_recoveries(
+    world: &World,
+    key: &ClusterKey,
+    view: &View<'_>,
+    cluster: &crds::EtcdCluster,
+) -> Result<(), PassError> {
+    let apis = Apis::new(&world.operator.client, &key.namespace);
+    for fact in &view.facts.recoveries {
+        let Some(object) = world.cache.recoveries.get(key, &fact.name) else {
+            continue;
+        };
+        let old = object.status.clone().unwrap_or_default();
+        let generation = object.metadata.generation.unwrap_or(0);
+        let (new, event) = plan::recovery::report::of_recovery(view, fact, generation, &old);
+        let answer = report::write(
+            &world.operator.lease,
+            &apis.recoveries,
+            &fact.name,
+            &fact.uid,
+            &old,
+            &new,
+            report::RECOVERY_RECORDS,
+        )
+        .await?;
+        if let Some(item) = answer.and_then(cache::recovery) {
+            world.cache.recoveries.put(item);
+        }
+        events::of_conditions(world, cluster, event.as_slice());
+    }
+    Ok(())
 }
 
 /// Members go first when a namespace ends, while their cluster still stands: then nothing is to be repaired (U17).

@@ -77,6 +77,22 @@ pub(super) fn of_steps(world: &World, cluster: &EtcdCluster, memory: &Mutex<Memo
                 format!("the first member was lost before it served; incarnation {incarnation}"),
             ),
             Step::RecordClusterId { id } => ("ClusterFormed", format!("etcd cluster {id}")),
+            Step::OpenHistory {
+                incarnation,
+                seed,
+                cluster_id,
+                ..
+            } => (
+                "HistoryOpened",
+                format!(
+                    "the quorum is lost: incarnation {incarnation}, etcd cluster {cluster_id}, is made of the data of {}",
+                    seed.member
+                ),
+            ),
+            Step::CreateRecovery { recovery } => (
+                "RecoveryStarted",
+                format!("the quorum is lost and nothing speaks against a recovery: {recovery}"),
+            ),
             Step::AddLearner { member, .. } => ("LearnerAdded", format!("{member} was added as a learner")),
             Step::Promote { member, id, .. } => ("MemberPromoted", format!("{member} ({id}) votes")),
             Step::Remove { member, id, .. } => ("MemberRemoved", format!("{member} ({id}) was removed")),
@@ -106,6 +122,8 @@ pub(super) fn of_steps(world: &World, cluster: &EtcdCluster, memory: &Mutex<Memo
             | Step::DeletePod { .. }
             | Step::SetPodImage { .. }
             | Step::LabelPod { .. }
+            | Step::ShowPod { .. }
+            | Step::RecordRecovery { .. }
             | Step::ApplyHeadlessService
             | Step::ApplyClientService
             | Step::ApplyBudget { .. }

@@ -185,6 +185,20 @@ impl<'w> Executor<'w> {
             Step::NewIncarnation { token, incarnation } => self.new_incarnation(token, *incarnation).await,
             Step::RecordSeed { seed } => self.record_seed(seed).await,
             Step::RecordClusterId { id } => self.record_cluster_id(*id).await,
+            Step::RecordRecovery {
+                recovery,
+                uid,
+                member,
+                incarnation,
+            } => self.record_recovery(step, recovery, uid, member, *incarnation).await,
+            Step::OpenHistory {
+                token,
+                incarnation,
+                seed,
+                cluster_id,
+            } => self.open_history(token, *incarnation, seed, *cluster_id).await,
+            Step::CreateRecovery { recovery } => self.create_recovery(recovery).await,
+            Step::ShowPod { member, uid, shown } => self.show_pod(step, member, uid, *shown).await,
             Step::Bind {
                 member,
                 binding,
@@ -296,6 +310,16 @@ fn detail(step: &Step) -> String {
             format!("incarnation {incarnation}, token {token}")
         }
         Step::RecordSeed { seed } => format!("directory {}", seed.nonce),
+        Step::RecordRecovery {
+            recovery, incarnation, ..
+        } => format!("{recovery}, incarnation {incarnation}"),
+        Step::OpenHistory {
+            incarnation,
+            cluster_id,
+            ..
+        } => format!("incarnation {incarnation}, cluster {cluster_id}"),
+        Step::CreateRecovery { recovery } => recovery.clone(),
+        Step::ShowPod { shown, .. } => format!("shown: {shown}"),
         Step::RecordClusterId { id } => id.to_string(),
         Step::CreateMembers { count, .. } => count.to_string(),
         Step::Bind {

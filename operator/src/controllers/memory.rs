@@ -14,7 +14,7 @@ use super::{
 };
 use crate::plan::{
     divergence::Hashes,
-    facts::{Nudged, Refusal, Sent, Unanswered},
+    facts::{Nudged, Refusal, Seen, Sent, Unanswered},
     volumes,
 };
 
@@ -54,6 +54,8 @@ pub(super) struct Memory {
     pub told_events: Told,
     /// The API server has said that the namespace ends.
     pub namespace_ends: bool,
+    /// The commit index that a leader has reported last.
+    pub seen: Option<Seen>,
     /// When a status was last written.
     pub told: Option<Timestamp>,
     /// Since when the refusals are refused that were logged last.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use crds::{EtcdCluster, EtcdMember, annotations};
+use crds::{EtcdCluster, EtcdMember, EtcdRecovery, annotations, etcdrecovery::RecoveryPhase};
 use etcd::{Access, Admin};
 use futures::{StreamExt, stream::FuturesUnordered};
 use jiff::{SignedDuration, Timestamp};
@@ -29,7 +29,7 @@ use crate::{
     plan::{
         facts::{
             Binding, Budget, Claim, Cluster, ClusterRecord, Fact, Facts, Id, Leader, Link, Listed, Member, MemberList,
-            MemberRecord, PodFact, Seed, ServiceState, Services, Version,
+            MemberRecord, PodFact, Recovery, RecoverySource, Seed, Seen, ServiceState, Services, Version,
         },
         report::{DirectoryState, Report},
         rollout::{Permit, Rollout, release},
@@ -115,6 +115,8 @@ pub(super) fn local(world: &World, key: &ClusterKey, objects: &Objects, memory: 
         missing_verbs: world.operator.rbac.missing().iter().map(ToString::to_string).collect(),
         failed: memory.failing.words(),
         members,
+        recoveries: recoveries(&world.cache, key),
+        seen: memory.seen,
     }
 }
 
@@ -131,6 +133,57 @@ fn rollout(world: &World, key: &ClusterKey, members: &[Member], now: Timestamp) 
             Permit::Granted
         },
         version: Version::parse(release(env!("CARGO_PKG_VERSION"))),
+    }
+}
+
+/// The leader's commit index: what it had acknowledged by then is not beyond it. A follower's says less.
+pub(super) fn seen(facts: &Facts) -> Option<Seen> {
+    let commit = |member: &Member| match &member.link {
+        Link::Up { report, at } => {
+            let etcd = report.etcd.as_ref().filter(|_| can_tell(facts, report))?;
+            (etcd.leader == Some(etcd.member_id)).then_some(Seen {
+                commit: etcd.commit,
+                at: *at,
+            })
+        }
+        Link::Down { .. } | Link::None => None,
+    };
+    facts
+        .members
+        .iter()
+        .filter_map(commit)
+        .max_by_key(|seen| (seen.commit, seen.at))
+}
+
+/// The recoveries of a cluster, the oldest first.
+fn recoveries(cache: &Cache, key: &ClusterKey) -> Vec<Recovery> {
+    let mut all = cache.recoveries.of(key);
+    all.sort_by_key(|item| {
+        let created = item.value.creation_timestamp().map(|time| time.0);
+        (created, item.name.clone())
+    });
+    all.iter().map(|item| recovery(&item.value)).collect()
+}
+
+fn recovery(object: &EtcdRecovery) -> Recovery {
+    let status = object.status.clone().unwrap_or_default();
+    let source = match (&object.spec.from_member, &object.spec.from_snapshot) {
+        (Some(member), _) => match (&member.name, &member.claim_name) {
+            (Some(name), _) => RecoverySource::Member(name.clone()),
+            (None, Some(claim)) => RecoverySource::Unsupported(format!("from the retained claim {claim}")),
+            (None, None) => RecoverySource::Best,
+        },
+        (None, _) => RecoverySource::Unsupported("from a snapshot".into()),
+    };
+    Recovery {
+        name: object.name_any(),
+        uid: object.uid().unwrap_or_default(),
+        source,
+        assume_gone: object.spec.assume_gone.clone(),
+        accept_data_loss: object.spec.accept_data_loss,
+        ended: matches!(status.phase, Some(RecoveryPhase::Complete | RecoveryPhase::Failed)),
+        member: status.member,
+        incarnation: status.incarnation.and_then(|number| u64::try_from(number).ok()),
     }
 }
 

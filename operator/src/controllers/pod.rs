@@ -62,6 +62,7 @@ pub(super) fn fact(pod: &Pod) -> Option<facts::Pod> {
             .labels()
             .get(crds::labels::ROLE)
             .is_some_and(|role| role == crds::labels::ROLE_VOTER),
+        cluster_label: pod.labels().contains_key(crds::labels::CLUSTER),
         has_agent: agent.is_some(),
         agent_image: agent.and_then(|agent| agent.image.clone()),
         etcd_version: etcd.and_then(|container| tag_version(container.image.as_deref()?)),

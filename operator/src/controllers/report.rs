@@ -16,6 +16,9 @@ use crate::leader::Validity;
 /// Fields of a cluster's status that steps write, with an optimistic lock, before they are acted on.
 pub(super) const CLUSTER_RECORDS: &[&str] = &["clusterToken", "incarnation", "seed", "clusterID", "observed"];
 
+/// The same of a recovery's status.
+pub(super) const RECOVERY_RECORDS: &[&str] = &["member", "incarnation"];
+
 /// The same of a member's status.
 pub(super) const MEMBER_RECORDS: &[&str] = &["binding", "directive"];
 

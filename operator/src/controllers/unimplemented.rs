@@ -3,7 +3,7 @@
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use crds::{
-    EtcdDefrag, EtcdDefragPolicy, EtcdRecovery, EtcdSnapshot, EtcdSnapshotPolicy,
+    EtcdDefrag, EtcdDefragPolicy, EtcdSnapshot, EtcdSnapshotPolicy,
     conditions::{self, Change, ConditionStatus, ConditionType, NewCondition, Reason},
 };
 use futures::TryStreamExt;
@@ -46,13 +46,7 @@ macro_rules! conditioned {
     };
 }
 
-conditioned!(
-    EtcdSnapshot,
-    EtcdDefrag,
-    EtcdDefragPolicy,
-    EtcdSnapshotPolicy,
-    EtcdRecovery
-);
+conditioned!(EtcdSnapshot, EtcdDefrag, EtcdDefragPolicy, EtcdSnapshotPolicy);
 
 /// Starts one watch for each such kind; they end with the returned set.
 pub(super) fn start(context: &Context) -> JoinSet<()> {
@@ -61,7 +55,6 @@ pub(super) fn start(context: &Context) -> JoinSet<()> {
     watch::<EtcdDefrag>(context, &mut tasks);
     watch::<EtcdDefragPolicy>(context, &mut tasks);
     watch::<EtcdSnapshotPolicy>(context, &mut tasks);
-    watch::<EtcdRecovery>(context, &mut tasks);
     tasks
 }
 

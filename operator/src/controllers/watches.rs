@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, fmt::Debug, sync::Arc, time::Duration};
 
-use crds::{EtcdCluster, EtcdMember};
+use crds::{EtcdCluster, EtcdMember, EtcdRecovery};
 use futures::TryStreamExt;
 use k8s_openapi::api::{
     core::v1::{PersistentVolumeClaim, Pod, Service},
@@ -30,9 +30,10 @@ use super::{
 const PAGE: u32 = 250;
 
 /// Without these no pass is made: that one of them is absent must mean that it is not there.
-const NEEDED: [&str; 5] = [
+const NEEDED: [&str; 6] = [
     EtcdCluster::KIND,
     EtcdMember::KIND,
+    EtcdRecovery::KIND,
     Pod::KIND,
     PersistentVolumeClaim::KIND,
     Service::KIND,
@@ -69,7 +70,8 @@ pub(super) fn start(
     };
     tasks.spawn(nodes::watch(client.clone(), Arc::clone(cache), queue.clone(), PAGE));
     start.full::<EtcdCluster>(&mut tasks, all.clone(), |cache| &cache.clusters, cache::cluster);
-    start.full::<EtcdMember>(&mut tasks, all, |cache| &cache.members, cache::member);
+    start.full::<EtcdMember>(&mut tasks, all.clone(), |cache| &cache.members, cache::member);
+    start.full::<EtcdRecovery>(&mut tasks, all, |cache| &cache.recoveries, cache::recovery);
     start.full::<Pod>(&mut tasks, ours.clone(), |cache| &cache.pods, |pod| cache::pod(&pod));
     start.full::<Service>(&mut tasks, ours.clone(), |cache| &cache.services, cache::service);
     start.full::<PodDisruptionBudget>(&mut tasks, ours.clone(), |cache| &cache.budgets, cache::budget);
@@ -165,6 +167,7 @@ macro_rules! watched {
 watched! {
     EtcdCluster => EtcdCluster,
     EtcdMember => EtcdMember,
+    EtcdRecovery => EtcdRecovery,
     Pod => cache::PodInfo,
     Service => Service,
     PodDisruptionBudget => PodDisruptionBudget,

@@ -94,6 +94,51 @@ pub struct Facts {
     pub missing_verbs: Vec<String>,
     /// Steps of the last pass that failed again, and not for a reason that passes within moments.
     pub failed: Vec<String>,
+    /// The `EtcdRecovery` objects of this cluster, the oldest first.
+    pub recoveries: Vec<Recovery>,
+    /// The commit index that a leader of the present history has reported last, and when.
+    pub seen: Option<Seen>,
+}
+
+/// A commit index, as it was reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// It.
+    pub commit: u64,
+    /// When the report arrived.
+    pub at: Timestamp,
+}
+
+/// An `EtcdRecovery`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// Which data the cluster is to go on with.
+    pub source: RecoverySource,
+    /// Members that are taken for gone.
+    pub assume_gone: Vec<String>,
+    /// What any member is known to have held beyond the chosen data may be lost.
+    pub accept_data_loss: bool,
+    /// It is at its end, whatever it was.
+    pub ended: bool,
+    /// The member it has chosen; recorded before anything is made of it.
+    pub member: Option<String>,
+    /// The incarnation it makes; recorded with the member.
+    pub incarnation: Option<u64>,
+}
+
+/// Which data a recovery goes on with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecoverySource {
+    /// Those of this member.
+    Member(String),
+    /// Those of the member with the longest log.
+    Best,
+    /// Something that this version does not recover from yet, in words.
+    Unsupported(String),
 }
 
 /// Raft writes made for one joiner.
@@ -188,6 +233,8 @@ pub struct Spec {
     pub node_loss: Duration,
     /// `rollout.paused`: no rolling change begins.
     pub rollout_paused: bool,
+    /// The operator itself recovers a lost quorum, where that is proven to be safe, after this time without one.
+    pub recovers_after: Option<Duration>,
     /// The whole of it in the form of `status.observed` equals what is recorded there.
     pub is_observed: bool,
     /// Why nothing may be done with this spec; empty when it can be worked on.
@@ -433,6 +480,8 @@ pub struct Pod {
     pub node: Option<String>,
     /// It carries the voter's label.
     pub voter_label: bool,
+    /// It carries the cluster's label: Services lead to it.
+    pub cluster_label: bool,
     /// It has an agent (Pods of the Go operator have none).
     pub has_agent: bool,
     /// The image of its agent, as the Pod asks for it.

@@ -24,6 +24,7 @@ mod pause;
 pub mod place;
 mod pods;
 pub mod quorum;
+pub mod recovery;
 mod repair;
 pub mod report;
 pub mod rollout;
@@ -88,10 +89,11 @@ pub fn plan(facts: &Facts) -> Plan {
     pause::resume(&view, &mut plan);
     if facts.cluster.record.cluster_id.is_none() {
         formation::form(&view, &mut plan);
-    } else {
+        rollout::agents(&view, &mut plan);
+    } else if !recovery::carry_out(&view, &mut plan) {
         membership::steer(&view, &mut plan);
+        rollout::agents(&view, &mut plan);
     }
-    rollout::agents(&view, &mut plan);
     objects::voter_labels(&view, &mut plan);
     objects::budget(&view, &mut plan);
     plan

@@ -16,7 +16,7 @@ const AGAIN: SignedDuration = SignedDuration::from_secs(2);
 const CHANGED: SignedDuration = SignedDuration::from_millis(500);
 
 /// The number for the next directive: above all that the agent has accepted and all that were recorded.
-fn next_number(member: &Member) -> u64 {
+pub(super) fn next_number(member: &Member) -> u64 {
     member
         .record
         .directive
@@ -50,7 +50,16 @@ pub(super) fn send(member: &Member, binding: Option<Binding>, order: Order) -> V
     let number = next_number(member);
     let nonce = match (&order, &binding) {
         (Order::Seed { .. } | Order::Join { .. }, Some(binding)) => binding.nonce.clone(),
-        (Order::Seed { .. } | Order::Join { .. } | Order::Resume { .. } | Order::Quarantine { .. }, _) => String::new(),
+        (
+            Order::Seed { .. }
+            | Order::Join { .. }
+            | Order::Resume { .. }
+            | Order::Quarantine { .. }
+            | Order::Fence { .. }
+            | Order::Lift { .. }
+            | Order::Recover { .. },
+            _,
+        ) => String::new(),
     };
     vec![
         Step::Bind {

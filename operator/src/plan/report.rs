@@ -19,6 +19,60 @@ pub struct Report {
     pub disk: Disk,
     /// What the agent waits for.
     pub waiting_for: String,
+    /// The recovery that was ordered last.
+    pub recovery: Option<Recovery>,
+}
+
+/// How far a recovery is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// The history that it makes.
+    pub incarnation: u64,
+    /// How far.
+    pub phase: RecoveryPhase,
+    /// What has failed, when something has.
+    pub detail: String,
+    /// Bytes that must be free.
+    pub needed_bytes: u64,
+    /// `Copy` or `InPlace`.
+    pub mode: String,
+    /// The end of the log that was kept.
+    pub last: Position,
+    /// Revision of the database.
+    pub revision: u64,
+}
+
+/// How far a recovery is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RecoveryPhase {
+    /// The volume has too little room.
+    NeedsSpace,
+    /// It is under way.
+    Rebuilding,
+    /// The directory is the new history's.
+    Done,
+}
+
+/// A place in a Raft log; of two, the greater one is the end of the log that Raft would elect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// Term of the entry.
+    pub term: u64,
+    /// Its index.
+    pub index: u64,
+}
+
+/// What a log on disk holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// Its end.
+    pub last: Position,
+    /// What is known there to be committed.
+    pub commit: u64,
+    /// Newest revision of the database; 0 when it was not read.
+    pub revision: u64,
+    /// By the membership recorded there the member is a learner.
+    pub learner: bool,
 }
 
 /// What is left on the data volume; all 0 when it is not known.
@@ -49,6 +103,12 @@ pub struct Directory {
     pub identity: Option<Identity>,
     /// Size of etcd's part.
     pub bytes: u64,
+    /// A fence stands: neither agent nor supervisor starts etcd.
+    pub fenced: bool,
+    /// It was ordered, and not put there by a person.
+    pub fence_ordered: bool,
+    /// What its log holds, when it was read.
+    pub log: Option<Log>,
 }
 
 /// State of a data directory (agent.md).
@@ -199,6 +259,7 @@ impl From<&proto::agent::Report> for Report {
             etcd: report.etcd.as_ref().map(Etcd::from),
             disk: report.disk.as_ref().map(Disk::from).unwrap_or_default(),
             waiting_for: cut(&report.waiting_for, SENTENCE),
+            recovery: report.recovery.as_ref().and_then(Recovery::of),
         }
     }
 }
@@ -223,7 +284,33 @@ impl Directory {
             started: false,
             identity: None,
             bytes: 0,
+            fenced: false,
+            fence_ordered: false,
+            log: None,
         }
+    }
+}
+
+impl Recovery {
+    fn of(recovery: &proto::agent::Recovery) -> Option<Self> {
+        use proto::agent::recovery::Phase;
+        Some(Self {
+            incarnation: recovery.incarnation,
+            phase: match recovery.phase() {
+                Phase::Unspecified => return None,
+                Phase::NeedsSpace => RecoveryPhase::NeedsSpace,
+                Phase::Rebuilding => RecoveryPhase::Rebuilding,
+                Phase::Done => RecoveryPhase::Done,
+            },
+            detail: cut(&recovery.detail, SENTENCE),
+            needed_bytes: recovery.needed_bytes,
+            mode: cut(&recovery.mode, WORD),
+            last: Position {
+                term: recovery.last_term,
+                index: recovery.last_index,
+            },
+            revision: recovery.revision,
+        })
     }
 }
 
@@ -252,6 +339,17 @@ impl From<&proto::agent::DataDirectory> for Directory {
                 nonce: cut(&identity.nonce, WORD),
             }),
             bytes: directory.bytes,
+            fenced: directory.fenced,
+            fence_ordered: directory.fence_ordered,
+            log: directory.log.as_ref().map(|log| Log {
+                last: Position {
+                    term: log.term,
+                    index: log.index,
+                },
+                commit: log.commit,
+                revision: log.revision,
+                learner: log.is_learner,
+            }),
         }
     }
 }

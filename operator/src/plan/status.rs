@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use super::{
     alarms, deletion, divergence, node_loss,
     quorum::{self, Quorum},
+    recovery,
     report::{DirectoryState, ProcessState},
     rollout,
     step::{Plan, Step, Wait, WaitReason},
@@ -59,7 +60,7 @@ pub fn cluster(view: &View, plan: &Plan, old: &EtcdClusterStatus) -> (EtcdCluste
             events.extend(event.filter(|event: &Event| events.iter().all(|told: &Event| told.reason != event.reason)));
         }
     }
-    optional_conditions(view, plan, &mut status, &mut events);
+    optional_conditions(view, plan, &quorum, &mut status, &mut events);
     status.summary = summary(view, plan, &quorum, done, &old.summary);
     (status, events)
 }
@@ -130,6 +131,7 @@ fn makes_progress(plan: &Plan) -> bool {
                 Step::Latch { .. }
                     | Step::RecordSeed { .. }
                     | Step::RecordClusterId { .. }
+                    | Step::OpenHistory { .. }
                     | Step::CreateMembers { .. }
                     | Step::CreatePod { .. }
                     | Step::SetPodImage { .. }
@@ -313,8 +315,18 @@ fn progress(view: &View, plan: &Plan, done: bool, old: &EtcdClusterStatus) -> Sa
 }
 
 /// Conditions that are there only when they apply.
-fn optional_conditions(view: &View, plan: &Plan, status: &mut EtcdClusterStatus, events: &mut Vec<Event>) {
+fn optional_conditions(
+    view: &View,
+    plan: &Plan,
+    quorum: &Quorum,
+    status: &mut EtcdClusterStatus,
+    events: &mut Vec<Event>,
+) {
     let facts = view.facts;
+    // What was said last stands while nothing is known.
+    if *quorum != Quorum::Undecided {
+        recovery_pending(view, quorum, status, events);
+    }
     let of_reason = |reason: WaitReason| plan.waits.iter().find(|wait| wait.reason == reason);
     let foreign: Vec<&str> = view
         .members
@@ -412,6 +424,26 @@ fn optional_conditions(view: &View, plan: &Plan, status: &mut EtcdClusterStatus,
     }
 }
 
+fn recovery_pending(view: &View, quorum: &Quorum, status: &mut EtcdClusterStatus, events: &mut Vec<Event>) {
+    let lost = matches!(quorum, Quorum::Lost { .. } | Quorum::AllLost | Quorum::Unreachable);
+    if !lost || view.is_paused() || was_paused(status) {
+        conditions::remove(&mut status.conditions, ConditionType::RecoveryPending);
+        return;
+    }
+    let (reason, message) = recovery::report::pending(view);
+    let condition = NewCondition {
+        type_: ConditionType::RecoveryPending,
+        status: ConditionStatus::True,
+        reason,
+        message,
+        observed_generation: Some(view.facts.cluster.generation),
+    };
+    let event = event_of(&condition);
+    if conditions::set(&mut status.conditions, condition, view.facts.now) == Change::Transition {
+        events.extend(event);
+    }
+}
+
 fn event_of(condition: &NewCondition) -> Option<Event> {
     let good_when = match condition.type_ {
         ConditionType::Available => ConditionStatus::True,
@@ -420,6 +452,7 @@ fn event_of(condition: &NewCondition) -> Option<Event> {
         | ConditionType::AgentUnreachable
         | ConditionType::RolloutHalted
         | ConditionType::AgentTooOld
+        | ConditionType::RecoveryPending
         | ConditionType::ForeignData
         | ConditionType::AgentsMissing
         | ConditionType::DataDiverged
@@ -534,6 +567,9 @@ pub(super) fn role(view: &View, member: &MemberView) -> MemberRole {
 fn state(view: &View, member: &MemberView) -> MemberState {
     if member.fact.dormant || (view.is_paused() && member.fact.pod.ours().is_none()) {
         return MemberState::Dormant;
+    }
+    if member.fact.link.live().is_some_and(|report| report.directory.fenced) {
+        return MemberState::Fenced;
     }
     let Some(report) = member.fact.link.live() else {
         let running = member.fact.pod.ours().is_some_and(|pod| pod.ready);

@@ -118,6 +118,8 @@ pub enum WaitReason {
     Diverged,
     /// etcd has raised an alarm.
     Alarm,
+    /// A recovery of the quorum is under way, or waits for something.
+    Recovery,
     /// A data directory needs a person, or a quorum.
     DataDirectory,
     /// No member is left that has the data.
@@ -174,6 +176,7 @@ impl WaitReason {
             Self::Diverged => "Diverged",
             Self::Alarm => "Alarm",
             Self::VolumeGrowth => "VolumeGrowth",
+            Self::Recovery => "Recovery",
             Self::DataDirectory => "DataDirectory",
             Self::MembersLost => "MembersLost",
             Self::Quorum => "Quorum",
@@ -221,6 +224,42 @@ pub enum Step {
     RecordClusterId {
         /// The ID.
         id: Id,
+    },
+    /// Record in a recovery what it has chosen, before anything is made of it.
+    RecordRecovery {
+        /// Its name.
+        recovery: String,
+        /// Its UID.
+        uid: String,
+        /// The member whose data are gone on with.
+        member: String,
+        /// The incarnation that it makes.
+        incarnation: u64,
+    },
+    /// Record a new history: its incarnation, who begins it on which directory, and the ID that etcd will have.
+    OpenHistory {
+        /// The token.
+        token: String,
+        /// The incarnation.
+        incarnation: u64,
+        /// Who begins it.
+        seed: Seed,
+        /// Computed.
+        cluster_id: Id,
+    },
+    /// Write the decision that the policy makes: an `EtcdRecovery` from the best member.
+    CreateRecovery {
+        /// Its name.
+        recovery: String,
+    },
+    /// Set or take off the cluster's label of this Pod; the voter's goes with it.
+    ShowPod {
+        /// The member.
+        member: String,
+        /// UID of the Pod.
+        uid: String,
+        /// Whether Services may lead to it.
+        shown: bool,
     },
     /// Make member objects, if those that exist live are exactly `known`.
     CreateMembers {
@@ -454,6 +493,10 @@ impl Step {
         match self {
             Self::Latch { .. } => "Latch",
             Self::NewIncarnation { .. } => "NewIncarnation",
+            Self::RecordRecovery { .. } => "RecordRecovery",
+            Self::OpenHistory { .. } => "OpenHistory",
+            Self::CreateRecovery { .. } => "CreateRecovery",
+            Self::ShowPod { .. } => "ShowPod",
             Self::RecordSeed { .. } => "RecordSeed",
             Self::RecordClusterId { .. } => "RecordClusterId",
             Self::CreateMembers { .. } => "CreateMembers",
@@ -507,6 +550,8 @@ impl Step {
             | Self::SetPodImage { member, .. }
             | Self::SetAgentImage { member, .. }
             | Self::LabelPod { member, .. }
+            | Self::ShowPod { member, .. }
+            | Self::RecordRecovery { member, .. }
             | Self::Bind { member, .. }
             | Self::Direct { member, .. }
             | Self::Nudge { member, .. }
@@ -514,9 +559,10 @@ impl Step {
             | Self::Promote { member, .. }
             | Self::Remove { member, .. }
             | Self::MoveLeader { member, .. } => Some(member),
-            Self::RecordSeed { seed } => Some(&seed.member),
+            Self::RecordSeed { seed } | Self::OpenHistory { seed, .. } => Some(&seed.member),
             Self::Latch { .. }
             | Self::NewIncarnation { .. }
+            | Self::CreateRecovery { .. }
             | Self::RecordClusterId { .. }
             | Self::CreateMembers { .. }
             | Self::CompareHashes { .. }
@@ -578,6 +624,33 @@ pub enum Order {
         /// The ID that etcd no longer lists.
         removed: Id,
     },
+    /// Stop etcd and keep it stopped.
+    Fence {
+        /// The incarnation.
+        incarnation: u64,
+        /// For people.
+        reason: String,
+    },
+    /// Lift a fence or a hold.
+    Lift {
+        /// The incarnation.
+        incarnation: u64,
+    },
+    /// Make a new history of the directory.
+    Recover {
+        /// Token of the new history.
+        token: String,
+        /// Its incarnation.
+        incarnation: u64,
+        /// Computed.
+        member_id: Id,
+        /// Computed.
+        cluster_id: Id,
+        /// Which directory it will be.
+        new_nonce: String,
+        /// Options of etcd.
+        options: Options,
+    },
 }
 
 impl Order {
@@ -589,6 +662,9 @@ impl Order {
             Self::Join { .. } => "Join",
             Self::Resume { .. } => "Resume",
             Self::Quarantine { .. } => "Quarantine",
+            Self::Fence { .. } => "Fence",
+            Self::Lift { .. } => "Lift",
+            Self::Recover { .. } => "Recover",
         }
     }
 }

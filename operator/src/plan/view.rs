@@ -128,7 +128,7 @@ impl<'a> View<'a> {
                     standing: if answers_for_another(&facts.cluster, fact) {
                         Standing::Foreign
                     } else {
-                        standing(fact, &facts.list, listed)
+                        standing(fact, &facts.cluster, &facts.list, listed)
                     },
                     agentless: agentless(&facts.cluster, fact),
                     voter: match list {
@@ -328,7 +328,7 @@ fn find<'a>(list: &'a MemberList, member: &Member, all: &[Member]) -> Option<&'a
     })
 }
 
-fn standing(member: &Member, list: &Fact<MemberList>, listed: Option<&Listed>) -> Standing {
+fn standing(member: &Member, cluster: &Cluster, list: &Fact<MemberList>, listed: Option<&Listed>) -> Standing {
     let directory = member.link.live().map(|report| &report.directory);
     match (list, listed) {
         (Fact::Unknown { .. }, _) => match directory.map(|directory| directory.state) {
@@ -337,7 +337,7 @@ fn standing(member: &Member, list: &Fact<MemberList>, listed: Option<&Listed>) -
             _ => Standing::Unknown,
         },
         (Fact::Known { .. }, Some(listed)) => listed_standing(member, directory, listed),
-        (Fact::Known { .. }, None) => unlisted_standing(member, directory),
+        (Fact::Known { .. }, None) => unlisted_standing(member, cluster, directory),
     }
 }
 
@@ -373,10 +373,19 @@ fn listed_standing(member: &Member, directory: Option<&Directory>, listed: &List
     }
 }
 
-fn unlisted_standing(member: &Member, directory: Option<&Directory>) -> Standing {
+fn unlisted_standing(member: &Member, cluster: &Cluster, directory: Option<&Directory>) -> Standing {
     let Some(directory) = directory else {
         return Standing::Absent;
     };
+    // It was not fenced when its history was given up, so it may hold what the new one lacks: for a person to look at.
+    // One that was fenced then is shorter than the one that was chosen.
+    let older = directory
+        .identity
+        .as_ref()
+        .is_some_and(|identity| identity.incarnation < cluster.record.incarnation);
+    if older && !directory.fenced {
+        return Standing::Foreign;
+    }
     match directory.state {
         DirectoryState::Unspecified => Standing::Absent,
         // The agent is about to give a directory whose data are gone a new nonce.

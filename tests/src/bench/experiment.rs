@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use super::{agent, form, links, quorum_loss, replace, scale, sizes, stand::Stand, ten};
+use super::{agent, form, links, quorum_loss, recover, replace, scale, sizes, stand::Stand, ten};
 
 /// What one run of an experiment gives: ids of figures, and their values.
 pub type Readings = Vec<(&'static str, f64)>;
@@ -22,6 +22,8 @@ pub enum Experiment {
     Replace,
     /// Two memory members lose their Pods.
     LostPods,
+    /// Two disks are emptied.
+    Recover,
     /// A client writes.
     Agent,
     /// Ten clusters form.
@@ -38,12 +40,13 @@ pub enum Experiment {
 
 impl Experiment {
     /// All, in the order in which they are run: those that share a stand follow each other.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Sizes,
         Self::FormMemory,
         Self::FormDisk,
         Self::Replace,
         Self::LostPods,
+        Self::Recover,
         Self::Scale,
         Self::WriteGap,
         Self::Resume,
@@ -63,6 +66,7 @@ impl Experiment {
             Self::FormDisk => &["form-3-disk"],
             Self::Replace => &["replace-memory-pod"],
             Self::LostPods => &["detect-quorum-loss-pods", "detect-quorum-loss-pods-ended"],
+            Self::Recover => &["recover-first", "recover-three"],
             Self::Agent => &["agent-rss", "agent-cpu"],
             Self::Ten => &["form-10x3", "operator-rss-10", "operator-cpu-10"],
             Self::LostNodes => &["detect-quorum-loss"],
@@ -81,6 +85,7 @@ impl Experiment {
             | Self::FormDisk
             | Self::Replace
             | Self::LostPods
+            | Self::Recover
             | Self::Agent
             | Self::Ten
             | Self::Scale
@@ -117,6 +122,7 @@ impl Experiment {
             Self::FormDisk => form::disk(stand?, number).await,
             Self::Replace => Box::pin(replace::run(stand?, number)).await,
             Self::LostPods => quorum_loss::pods(stand?, number).await,
+            Self::Recover => recover::two_disks(stand?, number).await,
             Self::Agent => agent::run(stand?, number).await,
             Self::Ten => ten::run(stand?, number).await,
             Self::LostNodes => quorum_loss::nodes(stand?, number).await,

@@ -35,7 +35,7 @@ const fn figure(
 const MIB: f64 = 1_048_576.0;
 
 /// Every figure, in the order of the table.
-pub const FIGURES: [Figure; 19] = [
+pub const FIGURES: [Figure; 21] = [
     figure(
         "form-first-voter",
         "cluster created -> first voter Available",
@@ -73,6 +73,14 @@ pub const FIGURES: [Figure; 19] = [
         5.0,
         "",
     ),
+    figure(
+        "recover-first",
+        "2 of 3 disks emptied, Automatic -> a new history serves",
+        "s",
+        10.0,
+        "never",
+    ),
+    figure("recover-three", "the same -> 3 voters", "s", 20.0, "never"),
     figure("grow-3-5", "scaled from 3 to 5 -> 5 voters, memory", "s", 8.0, ""),
     figure("shrink-5-3", "scaled from 5 to 3 -> 3 voters, memory", "s", 4.0, ""),
     figure("resume-3", "resumed after a pause -> Available, disk", "s", 5.0, ""),

@@ -1,7 +1,7 @@
 //! The figures: what is measured, how, and what is wanted. `make bench` calls it.
 //!
 //! * [`figures`] is the list: ids, units, and the limits that are wanted.
-//! * Each experiment measures one or several of them, on a [`stand`]: [`form`], [`replace`], [`quorum_loss`], [`scale`],
+//! * Each experiment measures one or several of them, on a [`stand`]: [`form`], [`replace`], [`quorum_loss`], [`recover`], [`scale`],
 //!   [`ten`], [`agent`], [`sizes`], [`links`].
 //! * [`report`] prints the table and keeps `target/bench/figures.json`.
 //!
@@ -17,6 +17,7 @@ pub mod form;
 pub mod links;
 pub mod process;
 pub mod quorum_loss;
+pub mod recover;
 pub mod replace;
 pub mod report;
 pub mod scale;

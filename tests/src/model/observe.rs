@@ -43,6 +43,8 @@ impl Sim {
             growth_refused: None,
             missing_verbs: self.missing_verbs.clone(),
             failed: Vec::new(),
+            recoveries: Vec::new(),
+            seen: None,
         }
     }
 
@@ -110,6 +112,7 @@ impl Sim {
                     ip: pod.up.then(|| "10.0.0.1".to_owned()),
                     node: pod.scheduled.then(|| "n1".to_owned()),
                     voter_label: pod.voter_label,
+                    cluster_label: true,
                     has_agent: pod.has_agent,
                     agent_image: Some(pod.agent_image.clone()),
                     agent_fails: false,
@@ -179,6 +182,9 @@ impl Sim {
                     nonce: disk.nonce.clone(),
                 }),
                 bytes: 0,
+                fenced: false,
+                fence_ordered: false,
+                log: None,
             },
             process: Process {
                 state: match pod.process {

@@ -154,6 +154,7 @@ impl Sim {
                 progress_deadline: Duration::from_mins(10),
                 node_loss: Duration::from_mins(5),
                 rollout_paused: false,
+                recovers_after: None,
                 is_observed: false,
                 invalid: Vec::new(),
                 unsupported: Vec::new(),

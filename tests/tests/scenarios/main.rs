@@ -24,6 +24,7 @@ mod nodes;
 mod operator_down;
 mod pause;
 mod permissions;
+mod recovery;
 mod rollout;
 mod steady;
 mod uninstall;

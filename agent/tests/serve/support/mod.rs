@@ -7,5 +7,6 @@ pub mod net;
 pub mod operator;
 pub mod pki;
 pub mod pod;
+pub mod quorum;
 pub mod read;
 pub mod test;

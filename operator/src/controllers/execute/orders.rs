@@ -46,7 +46,10 @@ fn incarnation(order: &Order) -> u64 {
         Order::Seed { incarnation, .. }
         | Order::Join { incarnation, .. }
         | Order::Resume { incarnation, .. }
-        | Order::Quarantine { incarnation, .. } => *incarnation,
+        | Order::Quarantine { incarnation, .. }
+        | Order::Fence { incarnation, .. }
+        | Order::Lift { incarnation }
+        | Order::Recover { incarnation, .. } => *incarnation,
     }
 }
 
@@ -97,6 +100,22 @@ fn message(order: &Order) -> directive::Order {
         }),
         Order::Quarantine { removed, .. } => directive::Order::Quarantine(agent::Quarantine {
             removed_member_id: removed.0,
+        }),
+        Order::Fence { reason, .. } => directive::Order::Fence(agent::Fence { reason: reason.clone() }),
+        Order::Lift { .. } => directive::Order::Resume(agent::Resume::default()),
+        Order::Recover {
+            token,
+            member_id,
+            cluster_id,
+            new_nonce,
+            options,
+            ..
+        } => directive::Order::Recover(agent::Recover {
+            token: token.clone(),
+            member_id: member_id.0,
+            cluster_id: cluster_id.0,
+            new_nonce: new_nonce.clone(),
+            options: Some(etcd_options(options)),
         }),
     }
 }

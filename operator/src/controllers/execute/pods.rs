@@ -206,6 +206,25 @@ impl Executor<'_> {
         self.patch_pod(step, "labelling a Pod", name, Patch::Merge(patch)).await
     }
 
+    /// Without the label no Service leads to it; the annotation keeps it known as ours.
+    pub(super) async fn show_pod(&self, step: &Step, name: &str, uid: &str, shown: bool) -> Result<(), PassError> {
+        let (labels, hidden) = if shown {
+            (json!({crds::labels::CLUSTER: self.key.name}), Value::Null)
+        } else {
+            (
+                json!({crds::labels::CLUSTER: null, crds::labels::ROLE: null}),
+                Value::from(self.key.name.clone()),
+            )
+        };
+        let patch = json!({"metadata": {
+            "uid": uid,
+            "labels": labels,
+            "annotations": {crds::annotations::HIDDEN_FROM: hidden},
+        }});
+        self.patch_pod(step, "showing or hiding a Pod", name, Patch::Merge(patch))
+            .await
+    }
+
     async fn patch_pod(
         &self,
         step: &Step,

@@ -1,18 +1,22 @@
 //! Records: written to a status with an optimistic lock, before they are acted on.
 
+use crds::{EtcdRecovery, EtcdRecoverySpec, LocalObjectReference, etcdrecovery::RecoveryMember};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{
     ResourceExt,
-    api::{Patch, PatchParams},
+    api::{Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 
-use super::{super::api::FIELD_MANAGER, Executor};
+use super::{
+    super::{api::FIELD_MANAGER, cache},
+    Executor,
+};
 use crate::{
-    controllers::error::PassError,
+    controllers::error::{PassError, is_conflict, is_not_found, is_taken},
     plan::facts::{Binding, Id, Seed, Version},
-    validate,
+    resources, validate,
 };
 
 impl Executor<'_> {
@@ -45,6 +49,92 @@ impl Executor<'_> {
 
     pub(super) async fn record_cluster_id(&self, id: Id) -> Result<(), PassError> {
         self.cluster_record(json!({"clusterID": id.to_string()})).await
+    }
+
+    pub(super) async fn open_history(
+        &self,
+        token: &str,
+        incarnation: u64,
+        seed: &Seed,
+        cluster_id: Id,
+    ) -> Result<(), PassError> {
+        self.cluster_record(json!({
+            "clusterToken": token,
+            "incarnation": incarnation,
+            "seed": {"member": seed.member, "nonce": seed.nonce},
+            "clusterID": cluster_id.to_string(),
+        }))
+        .await
+    }
+
+    /// No other pass writes it: a cluster has one at a time. The UID keeps it from another object of that name.
+    pub(super) async fn record_recovery(
+        &self,
+        step: &crate::plan::step::Step,
+        name: &str,
+        uid: &str,
+        member: &str,
+        incarnation: u64,
+    ) -> Result<(), PassError> {
+        let patch = json!({
+            "metadata": {"uid": uid},
+            "status": {"member": member, "incarnation": incarnation},
+        });
+        let object = self
+            .write(
+                "recording a decision in a recovery's status",
+                self.apis.recoveries.patch_status(name, &params(), &Patch::Merge(patch)),
+            )
+            .await
+            .map_err(|error| match error {
+                PassError::Kube { source, .. } if is_not_found(&source) || is_conflict(&source) => {
+                    PassError::stale(step, format!("EtcdRecovery {name} is not there any more"))
+                }
+                other => other,
+            })?;
+        if let Some(item) = cache::recovery(object) {
+            self.world.cache.recoveries.put(item);
+        }
+        Ok(())
+    }
+
+    /// The name is that of the history, so it is written once.
+    pub(super) async fn create_recovery(&self, name: &str) -> Result<(), PassError> {
+        let mut recovery = EtcdRecovery::new(
+            name,
+            EtcdRecoverySpec {
+                cluster_ref: LocalObjectReference {
+                    name: self.key.name.clone(),
+                },
+                from_member: Some(RecoveryMember {
+                    best: Some(true),
+                    ..RecoveryMember::default()
+                }),
+                accept_data_loss: true,
+                ..EtcdRecoverySpec::default()
+            },
+        );
+        recovery.metadata.owner_references = resources::owner(&self.cluster()).map(|owner| vec![owner]);
+        let parameters = PostParams {
+            field_manager: Some(FIELD_MANAGER.into()),
+            ..PostParams::default()
+        };
+        let created = self
+            .write(
+                "creating an EtcdRecovery",
+                self.apis.recoveries.create(&parameters, &recovery),
+            )
+            .await;
+        match created {
+            Ok(object) => {
+                if let Some(item) = cache::recovery(object) {
+                    self.world.cache.recoveries.put(item);
+                }
+                Ok(())
+            }
+            Err(PassError::Kube { source, .. }) if is_taken(&source) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     async fn cluster_record(&self, status: Value) -> Result<(), PassError> {
