@@ -422,7 +422,7 @@ async fn tell(
     let (cluster, members, recoveries): (Result<(), PassError>, Vec<Result<(), PassError>>, _) = futures::join!(
         of_cluster,
         of_members,
-        Box::pin(tell_recoveries(world, key, &view, cluster))
+        Box::pin(tell_recoveries(world, key, &view, cluster, memory))
     );
     cluster?;
     recoveries?;
@@ -436,6 +436,7 @@ async fn tell_recoveries(
     key: &ClusterKey,
     view: &View<'_>,
     cluster: &crds::EtcdCluster,
+    memory: &Mutex<Memory>,
 ) -> Result<(), PassError> {
     let apis = Apis::new(&world.operator.client, &key.namespace);
     for fact in &view.facts.recoveries {
@@ -458,7 +459,7 @@ async fn tell_recoveries(
         if let Some(item) = answer.and_then(cache::recovery) {
             world.cache.recoveries.put(item);
         }
-        events::of_conditions(world, cluster, event.as_slice());
+        events::of_conditions(world, cluster, memory, event.as_slice());
     }
     Ok(())
 }
