@@ -279,6 +279,12 @@ impl Sim {
             | Step::GrowVolume { .. }
             | Step::CompareHashes { .. }
             | Step::DisarmCorrupt { .. } => {}
+            Step::RecordRecovery { .. }
+            | Step::OpenHistory { .. }
+            | Step::CreateRecovery { .. }
+            | Step::ShowPod { .. } => {
+                unreachable!("no recovery is asked for in this model\n{}", self.story())
+            }
             Step::Nudge { member, .. } => {
                 let before = self.nudged.take().filter(|nudged| nudged.member == *member);
                 self.nudged = Some(Nudged {

@@ -176,7 +176,8 @@ impl Sim {
                 started: disk.started,
                 identity: disk.identity.map(|(member_id, cluster_id)| Identity {
                     cluster_uid: "uid".into(),
-                    incarnation: 1,
+                    // A later one begins only where nothing has an identity yet.
+                    incarnation: self.record.incarnation,
                     cluster_id,
                     member_id,
                     nonce: disk.nonce.clone(),
@@ -202,6 +203,7 @@ impl Sim {
             disk: operator::plan::report::Disk::default(),
             etcd,
             waiting_for: String::new(),
+            recovery: None,
         };
         Link::Up {
             report: Box::new(report),

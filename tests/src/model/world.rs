@@ -452,6 +452,9 @@ impl Sim {
                 }
             }
             Order::Resume { .. } => {}
+            Order::Fence { .. } | Order::Lift { .. } | Order::Recover { .. } => {
+                unreachable!("no recovery is asked for in this model\n{}", self.log.join("\n"))
+            }
             Order::Quarantine { removed, .. } => {
                 if disk.identity.map(|(id, _)| id) != Some(*removed) {
                     return false;
