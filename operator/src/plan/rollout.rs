@@ -62,8 +62,9 @@ pub(super) fn agents(view: &View, plan: &mut Plan) {
     {
         return waits_for(view, at, behind.len(), plan);
     }
-    // One that has no agent to lose is not waited with: another image may be what it needs.
-    let broken = behind.iter().find(|member| !is_up(member) && has_a_place(member));
+    // One that has no agent to lose is not waited with: another image is what it needs.
+    let fails = |member: &&&MemberView| member.fact.pod.ours().is_some_and(|pod| pod.agent_fails);
+    let broken = behind.iter().filter(|member| has_a_place(member)).find(fails);
     let next = match broken {
         Some(broken) => broken,
         None => match turn(view, plan, image, &behind) {
@@ -94,12 +95,15 @@ fn turn<'v, 'a>(
     if view.facts.cluster.spec.rollout_paused {
         return waits(plan, "spec.rollout.paused is set".into());
     }
+    // It may hang where nobody but we can see it.
+    let hangs = |member: &&&MemberView| has_a_place(member) && silence(view, member) >= COMES_UP;
+    let hanging = behind.iter().find(hangs).copied();
     let formed = view.facts.cluster.record.cluster_id.is_some();
     let whole = view.staying().count() == view.target()
         && view
             .staying()
             .all(|member| matches!(member.standing, Standing::Voter(_)) && member.healthy() && is_up(member));
-    if !formed || !whole || plan.has_consensus_step() {
+    if hanging.is_none() && (!formed || !whole || plan.has_consensus_step()) {
         return waits(plan, "comes when every member is well".into());
     }
     match &view.facts.rollout.permit {
@@ -114,20 +118,18 @@ fn turn<'v, 'a>(
         }
     }
     let leader = view.leader().map(|leader| leader.fact.name.as_str());
-    behind
-        .iter()
-        .copied()
-        .min_by_key(|member| (leader == Some(member.fact.name.as_str()), member.fact.name.as_str()))
+    let followers_first = |member: &&MemberView| leader == Some(member.fact.name.as_str());
+    hanging.or_else(|| {
+        let all = behind.iter().copied();
+        all.min_by_key(|member| (followers_first(member), member.fact.name.as_str()))
+    })
 }
 
 fn waits_for(view: &View, at: &MemberView, behind: usize, plan: &mut Plan) {
     let name = at.fact.name.as_str();
     let image = &view.facts.rollout.agent_image;
     let trouble = at.fact.pod.ours().and_then(|pod| pod.trouble.as_ref());
-    let silent = match &at.fact.link {
-        Link::Down { since, .. } => view.facts.now.duration_since(*since),
-        Link::Up { .. } | Link::None => SignedDuration::ZERO,
-    };
+    let silent = silence(view, at);
     let why = match trouble {
         Some(trouble) => format!("{}: {}", trouble.reason, trouble.message),
         None if silent >= COMES_UP => "its agent is not heard".to_owned(),
@@ -149,6 +151,14 @@ fn waits_for(view: &View, at: &MemberView, behind: usize, plan: &mut Plan) {
              correct the operator's --agent-image"
         ),
     );
+}
+
+/// How long its agent has not been heard by this process.
+fn silence(view: &View, member: &MemberView) -> SignedDuration {
+    match &member.fact.link {
+        Link::Down { since, .. } => view.facts.now.duration_since(*since),
+        Link::Up { .. } | Link::None => SignedDuration::ZERO,
+    }
 }
 
 fn image_of<'a>(member: &MemberView<'a>) -> Option<&'a str> {

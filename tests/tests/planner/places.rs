@@ -308,6 +308,32 @@ fn no_agent_image_is_changed_while_paused_or_out_of_turn_or_while_a_member_is_no
 }
 
 #[test]
+fn u23_an_operator_that_has_only_begun_to_dial_takes_no_agent_for_broken() {
+    let mut sim = formed_with("agent:1");
+    roll_out(&mut sim, "agent:2");
+    let mut facts = sim.facts();
+    for member in &mut facts.members {
+        member.link = Link::Down {
+            since: facts.now,
+            why: "it is being dialled".into(),
+            last: None,
+        };
+    }
+    let steps = |facts| {
+        let plan = operator::plan::plan(facts);
+        let images = plan.steps().filter(|step| matches!(step, Step::SetAgentImage { .. }));
+        images.count()
+    };
+    assert_eq!(steps(&facts), 0);
+    // One whose agent Kubernetes itself sees fail is given the new image, whoever else is at it.
+    facts.rollout.permit = Permit::Busy { clusters: 1 };
+    if let operator::plan::facts::PodFact::Ours(pod) = &mut facts.members[0].pod {
+        pod.agent_fails = true;
+    }
+    assert_eq!(steps(&facts), 1);
+}
+
+#[test]
 fn u19_an_agent_that_is_too_old_is_named() {
     use operator::plan::{facts::Version, rollout, view::View};
     let mut sim = formed_with("agent:1");
