@@ -319,7 +319,7 @@ fn u23_an_operator_that_has_only_begun_to_dial_takes_no_agent_for_broken() {
             last: None,
         };
     }
-    let steps = |facts| {
+    let steps = |facts: &operator::plan::facts::Facts| {
         let plan = operator::plan::plan(facts);
         let images = plan.steps().filter(|step| matches!(step, Step::SetAgentImage { .. }));
         images.count()
