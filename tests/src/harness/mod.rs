@@ -39,4 +39,4 @@ pub use process::Process;
 pub use stage::Stage;
 pub use wait::{holds, until};
 pub use world::{Failed, Outcome, World, scenario, scenario_on_nodes};
-pub use writer::Writer;
+pub use writer::{Writer, Written};
