@@ -179,7 +179,6 @@ fn edits_of_every_field_during_formation_growth_and_rest_break_nothing() -> Outc
         edit_all(&cluster).await?;
         let drifted = [
             "spec.version",
-            "spec.storage",
             "spec.resources",
             "spec.affinity",
             "spec.topologySpreadConstraints",

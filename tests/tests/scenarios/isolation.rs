@@ -84,6 +84,9 @@ fn u13_a_cluster_whose_endpoints_hang_delays_no_other_and_tells_of_it_twice_a_mi
             "--force",
             "--wait=false",
         ])?;
+        world
+            .stage
+            .kubectl(&["delete", "node", "simulated", "--ignore-not-found", "--wait=false"])?;
         outcome
     })
 }
