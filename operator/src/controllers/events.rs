@@ -13,7 +13,7 @@ use super::{World, api::write, memory::Memory};
 use crate::plan::{status, step::Step};
 
 /// The same kind of event, about the same member, is told once in this time.
-const SAME: SignedDuration = SignedDuration::from_mins(2);
+const SAME: SignedDuration = SignedDuration::from_mins(3);
 /// So many different ones may be told in a row: what a large cluster needs to form and to grow ...
 const ROW: usize = 40;
 /// ... and then one in this time.
