@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{
-    AgentHttp, Etcd, Listed, Process, World, Writer,
+    AgentHttp, Etcd, Listed, Process, Volume, World, Writer,
     condition::{condition, lines},
     history::Clients,
     says, until,
@@ -130,6 +130,13 @@ impl<'a> Cluster<'a> {
             api.delete(name, &DeleteParams::default()).await?;
         }
         Ok(())
+    }
+
+    /// The data volume of a member on a disk.
+    pub async fn volume(&self, member: &str) -> Result<Volume> {
+        let claim: PersistentVolumeClaim = self.world.api().get(&crds::names::member_claim(member)).await?;
+        let volume = claim.spec.and_then(|spec| spec.volume_name).context("no volume yet")?;
+        Volume::new(self.world.stage.kube.folder().volumes().join(volume))
     }
 
     /// Deletes the Pod of a member as `kubectl delete pod` does, or with no time to end.

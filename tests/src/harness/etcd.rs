@@ -4,7 +4,8 @@ use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use etcd_client::{
-    Client, Compare, CompareOp, ConnectOptions, GetOptions, MemberAddOptions, StatusResponse, Txn, TxnOp,
+    AlarmAction, AlarmOptions, AlarmType, Client, Compare, CompareOp, ConnectOptions, GetOptions, MemberAddOptions,
+    StatusResponse, Txn, TxnOp,
 };
 
 use crate::kube::{Forward, LocalKube, Place};
@@ -77,6 +78,28 @@ impl Etcd {
         Ok(answer
             .with_context(|| format!("compare and swap of {key}"))?
             .succeeded())
+    }
+
+    /// Reads a key as this very member has it.
+    pub async fn get_here(&mut self, key: &str) -> Result<Option<String>> {
+        let options = GetOptions::new().with_serializable();
+        let answer = self
+            .client
+            .get(key, Some(options))
+            .await
+            .with_context(|| format!("get of {key}"))?;
+        let value = answer.kvs().first().map(|pair| pair.value_str().map(str::to_owned));
+        Ok(value.transpose()?)
+    }
+
+    /// Raises a CORRUPT alarm for the member of that ID.
+    pub async fn raise_corrupt(&mut self, id: &str) -> Result<()> {
+        let mut options = AlarmOptions::new();
+        options.with_member(u64::from_str_radix(id, 16)?);
+        self.client
+            .alarm(AlarmAction::Activate, AlarmType::Corrupt, Some(options))
+            .await?;
+        Ok(())
     }
 
     /// Every key under a prefix, linearizably.

@@ -6,6 +6,7 @@
 mod adopted;
 mod by_hand;
 mod deletion;
+mod divergence;
 mod formation;
 mod loss;
 mod membership;
