@@ -14,7 +14,7 @@ PREFIX := $(if $(IMAGES),$(IMAGES)/,)
 # For machines without a kubectl of their own.
 export PATH := $(PATH):$(CURDIR)/.local/kube/bin
 
-.PHONY: help setup demo test lint bench soak kube-up kube-down images deploy undeploy generate
+.PHONY: help setup demo test lint bench search soak kube-up kube-down images deploy undeploy generate
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -37,6 +37,9 @@ bench: setup ## the figures: a table, and target/bench/figures.json; ONLY=<figur
 
 soak: setup ## faults on real clusters for MINUTES=10, from SEED=<number> or one that is printed; histories are checked
 	@tests/soak.sh
+
+search: ## every reachable state of small clusters, with the real planner; ONLY=<part of a name>
+	@cargo run -q --locked --profile search -p tests --bin search -- $(if $(ONLY),--only "$(ONLY)")
 
 kube-up: setup ## a local Kubernetes of NODES=1..3; kubeconfig at .local/kube/kubeconfig
 	@$(LOCAL_KUBE) up --name kube --nodes $(NODES)

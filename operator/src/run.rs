@@ -212,18 +212,21 @@ async fn lead(context: Context, changes: Changes, mut shutdown: watch::Receiver<
         // Whatever is still under way ends with the process.
         Some(lost) = OptionFuture::from(election.as_mut().map(Election::keep)) => return Err(lost.into()),
         ended = &mut controllers => {
-            ended?;
+            let open = ended?;
             if !*shutdown.borrow() {
                 anyhow::bail!("the controllers have ended without being told to; this is a defect, please report it");
             }
+            settle(open).await;
         }
         () = refresh_ca(&ca, &client, &settings) => {}
         _ = told_to_end.wait_for(|stop| *stop) => {
             // No act begins any more; those under way have their own deadlines, which are shorter than this wait.
             lease.revoke();
-            if timeout(WIND_DOWN, controllers).await.is_err() {
-                warn!("the controllers have not ended in time");
-            }
+            let Ok(ended) = timeout(WIND_DOWN, controllers).await else {
+                warn!("the controllers have not ended in time: the Lease is not given back, and runs out by itself");
+                return Ok(());
+            };
+            settle(ended?).await;
         }
     }
     if let Some(election) = &mut election {
@@ -232,12 +235,24 @@ async fn lead(context: Context, changes: Changes, mut shutdown: watch::Receiver<
     Ok(())
 }
 
+/// The next leader does not know of a call that got no answer, and must not make another one before etcd has given that
+/// one up.
+async fn settle(open: Duration) {
+    if !open.is_zero() {
+        warn!(
+            seconds = open.as_secs(),
+            "a change of membership got no answer: the Lease is kept until its outcome is settled"
+        );
+        sleep(open).await;
+    }
+}
+
 /// The controllers, once the CA is known to be the present one: a follower holds that of its own start, and with an
 /// old one every agent would get a certificate that the others do not trust.
-async fn work(context: Context, changes: Changes, mut shutdown: watch::Receiver<bool>) -> anyhow::Result<()> {
+async fn work(context: Context, changes: Changes, mut shutdown: watch::Receiver<bool>) -> anyhow::Result<Duration> {
     tokio::select! {
         () = take_over_ca(&context) => {}
-        _ = shutdown.wait_for(|stop| *stop) => return Ok(()),
+        _ = shutdown.wait_for(|stop| *stop) => return Ok(Duration::ZERO),
     }
     // They end by themselves when told to: what is under way is not cut off.
     controllers::run(context, changes).await

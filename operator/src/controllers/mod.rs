@@ -29,6 +29,7 @@ mod watches;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use jiff::Timestamp;
@@ -98,6 +99,18 @@ impl World {
         Arc::clone(memories.entry(key.clone()).or_default())
     }
 
+    /// For so long etcd may still carry out a call that nobody has heard the answer to.
+    fn open_for(&self) -> Duration {
+        let now = self.now();
+        let memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = |memory: &Arc<Mutex<Memory>>| {
+            let memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+            let unanswered = memory.unanswered.as_ref()?;
+            Some(crate::plan::unanswered::settles_in(unanswered, now))
+        };
+        memories.values().filter_map(open).max().unwrap_or_default()
+    }
+
     /// The cluster is gone: gives its memory out for the last time.
     fn forget(&self, key: &ClusterKey) -> Option<Arc<Mutex<Memory>>> {
         self.memories.lock().unwrap_or_else(PoisonError::into_inner).remove(key)
@@ -105,9 +118,9 @@ impl World {
 }
 
 /// Runs every controller until `shutdown` is true; then no pass begins any more, and it returns once those under way have
-/// ended. Called only while the lease is held; `changes` tells which clusters
-/// have news from their agents.
-pub async fn run(context: Context, mut changes: Changes) -> anyhow::Result<()> {
+/// ended. Says for how long nobody else may act yet, because etcd may still carry out a call of ours that got no answer.
+/// Called only while the lease is held; `changes` tells which clusters have news from their agents.
+pub async fn run(context: Context, mut changes: Changes) -> anyhow::Result<Duration> {
     let mut shutdown = context.shutdown.clone();
     let stop = async move {
         // An error: nobody is left who could tell.
@@ -128,6 +141,7 @@ pub async fn run(context: Context, mut changes: Changes) -> anyhow::Result<()> {
         queue: queue.clone(),
         events: Arc::new(Semaphore::new(EVENTS)),
     });
+    let ours = Arc::clone(&world);
     let passes = async {
         let mut stop = std::pin::pin!(stop);
         tokio::select! {
@@ -176,5 +190,5 @@ pub async fn run(context: Context, mut changes: Changes) -> anyhow::Result<()> {
         () = conditions => {}
     }
     drop(others);
-    Ok(())
+    Ok(ours.open_for())
 }

@@ -73,6 +73,11 @@ fn can_start_fresh(report: &Report) -> bool {
         && report.process.state == ProcessState::Held
 }
 
+fn another_is_ready(view: &View, name: &str) -> bool {
+    view.staying()
+        .any(|member| member.fact.name != name && member.fact.link.live().is_some_and(can_start_fresh))
+}
+
 fn seed_steps(member: &Member, seed: &Seed, order: Order) -> Vec<Step> {
     let mut steps = Vec::new();
     if !member.bootstrap {
@@ -174,6 +179,8 @@ fn start_seed(view: &View, seed: &Seed, plan: &mut Plan) {
                 }
             }
         }
+        // It was lost before any client was led to it, and another one is ready.
+        DirectoryState::Damaged if another_is_ready(view, name) => start_over(view, plan),
         DirectoryState::Damaged | DirectoryState::Foreign | DirectoryState::Unreadable => plan.wait(
             WaitReason::DataDirectory,
             Some(name),

@@ -119,6 +119,10 @@ fn caught_up(view: &View, member: &MemberView) -> Result<(), &'static str> {
     if !own.serving {
         return Err("it does not serve yet");
     }
+    // Its index says nothing of whether the others reach it: a voter that they do not reach takes the quorum away.
+    if own.leader.is_none() {
+        return Err("it knows no leader");
+    }
     if own.receiving_snapshot {
         return Err("it is receiving a snapshot");
     }

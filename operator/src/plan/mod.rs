@@ -32,7 +32,7 @@ mod shrink;
 pub mod status;
 pub mod step;
 mod target;
-mod unanswered;
+pub mod unanswered;
 pub mod view;
 pub mod volumes;
 

@@ -1,7 +1,9 @@
 //! A membership call that got no answer: etcd may carry it out as long as its own request timeout lasts after the caller
 //! has given up, so a list without its effect proves nothing yet (invariant 1).
 
-use jiff::SignedDuration;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
 
 use super::{
     facts::{MemberList, Unanswered},
@@ -11,6 +13,13 @@ use super::{
 
 /// After this, what was not done will not be done: etcd gives a proposal up after 7 s.
 const SETTLED: SignedDuration = SignedDuration::from_secs(8);
+
+/// For so long etcd may still carry it out.
+#[must_use]
+pub fn settles_in(unanswered: &Unanswered, now: Timestamp) -> Duration {
+    let age = now.duration_since(unanswered.at);
+    Duration::try_from(SETTLED.saturating_sub(age)).unwrap_or(Duration::ZERO)
+}
 
 /// The call whose outcome is still open.
 pub(super) fn open<'f>(view: &View<'f>) -> Option<&'f Unanswered> {
@@ -55,5 +64,5 @@ pub(super) fn restrain(open: &Unanswered, wanted: &mut Plan) {
             open.step.kind()
         ),
     );
-    wanted.look_again(std::time::Duration::from_millis(500));
+    wanted.look_again(Duration::from_millis(500));
 }

@@ -186,6 +186,28 @@ impl Etcd {
         pairs
     }
 
+    /// What is beside the list, into a hash: the same for clusters that differ in nothing but their IDs, which `id` is
+    /// shown in the order in which they come.
+    pub(super) fn hash_rest<H: std::hash::Hasher>(&self, to: &mut H, id: &mut dyn FnMut(Id)) {
+        use std::hash::Hash;
+        let far = self.cut.as_ref().map_or(&[][..], |cut| &cut.far);
+        for ids in [&self.running, &self.heard, far, self.leader.as_slice()] {
+            ids.len().hash(to);
+            ids.iter().copied().for_each(&mut *id);
+        }
+        for (one, other) in &self.young {
+            id(*one);
+            id(*other);
+        }
+        if let Some(cut) = &self.cut {
+            for entry in &cut.list {
+                (entry.learner, entry.name.is_empty()).hash(to);
+                id(entry.id);
+            }
+        }
+        (self.max_learners, self.refuses, self.young.len()).hash(to);
+    }
+
     /// May that member lead now?
     #[must_use]
     pub fn may_lead(&self, id: Id) -> bool {

@@ -1,142 +1,79 @@
-//! Carries plans out in the model, with the faults of a run.
-
-use std::time::Duration;
+//! Carries steps out in the model, as the operator's executor would.
 
 use operator::plan::{
-    facts::{Budget, MemberRecord, Nudged, Refusal, Sent, ServiceState, Unanswered},
+    facts::{Budget, Id, Listed, MemberList, MemberRecord, Nudged, Refusal, Sent, ServiceState, Unanswered, Version},
     place::Place,
-    step::{Plan, Step},
+    step::{Order, Step},
 };
 
 use super::{
-    etcd::No,
-    world::{Sim, SimMember, SimPod, SimProcess},
+    etcd::{Change, No},
+    world::{Disk, Proposal, Sim, SimMember, SimPod, SimProcess},
 };
 
 /// etcd takes no new member before all voters have been connected for so long.
 const CONNECTED: jiff::SignedDuration = jiff::SignedDuration::from_secs(5);
 
+/// What becomes of a step's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It arrives.
+    Arrives,
+    /// The step is done, and nobody hears of it.
+    IsLost,
+    /// Nobody hears of it, and it is done whenever etcd likes, or never.
+    Late,
+}
+
 impl Sim {
-    pub fn execute(&mut self, plan: &Plan) {
-        for chain in &plan.chains {
-            for step in chain {
-                let number = self.steps;
-                self.steps += 1;
-                if self.faults.crash_before == Some(number) {
-                    self.log.push(format!("  ** killed before {step:?}"));
-                    self.forget();
-                    return;
-                }
-                if let Some((late, turns)) = self.faults.apply_later
-                    && late == number
-                    && step.is_consensus()
-                {
-                    self.propose(step, turns);
-                    break;
-                }
-                if self.proposals.iter().any(|(_, open)| open.is_same_change(step)) {
-                    self.log.push(format!("  ** no answer either: {step:?}"));
-                    self.unanswered = Some(Unanswered {
-                        step: step.clone(),
-                        at: self.now,
-                    });
-                    break;
-                }
-                let lost = self.faults.lose_answer == Some(number) || self.faults.crash_after == Some(number);
-                if !self.step(step, lost) {
-                    break;
-                }
-                if self.faults.crash_after == Some(number) {
-                    self.log.push("  ** killed".into());
-                    self.forget();
-                    return;
-                }
-                if lost {
-                    self.log.push("  ** answer lost".into());
-                    if step.is_consensus() {
-                        self.unanswered = Some(Unanswered {
-                            step: step.clone(),
-                            at: self.now,
-                        });
-                    }
-                    break;
-                }
-            }
-        }
-    }
-
-    /// A new process of the operator remembers nothing.
-    fn forget(&mut self) {
-        self.refusal = None;
-        self.nudged = None;
-        self.unanswered = None;
-        for member in &mut self.members {
-            member.sent = None;
-        }
-    }
-
-    /// The call is given up after 2 s without an answer; etcd goes on with it.
-    fn propose(&mut self, step: &Step, turns: u32) {
-        self.log
-            .push(format!("  ** no answer, carried out {turns} turns later: {step:?}"));
-        let at = self.now + Duration::from_millis(100) * turns;
-        self.proposals.push((at, step.clone()));
-        self.unanswered = Some(Unanswered {
-            step: step.clone(),
-            at: self.now,
-        });
-    }
-
-    pub fn late_proposals(&mut self) {
-        let now = self.now;
-        let due: Vec<Step> = self
-            .proposals
-            .extract_if(.., |(at, _)| *at <= now)
-            .map(|(_, step)| step)
-            .collect();
-        for step in due {
-            self.log.push(format!("  ** carried out late: {step:?}"));
-            self.refresh_running();
-            // Refused when it was done meanwhile.
-            let _ = self.apply(&step, true);
-            self.refresh_running();
-        }
-    }
-
-    fn step(&mut self, step: &Step, lost: bool) -> bool {
-        self.log.push(format!("{:>9} {step:?}", self.now.subsec_millisecond()));
-        self.refresh_running();
-        let before = self.etcd.has_quorum();
+    /// One step. False: it failed, and with it the rest of its chain.
+    pub(super) fn step(&mut self, step: &Step, answer: Answer) -> bool {
+        self.carried_out += usize::from(!matches!(step, Step::Nudge { .. }));
+        let at = self.now;
+        self.say(|| format!("{:>9} {}", at.subsec_millisecond(), super::words::step(step)));
+        self.refresh();
         self.check_step(step);
-        self.consensus_calls += usize::from(step.is_consensus());
-        for (_, open) in &self.proposals {
-            assert!(
-                !step.is_consensus() || step.is_same_change(open),
-                "invariant 1: {step:?} while {open:?} may still be carried out\n{}",
-                self.story()
-            );
+        if !step.is_consensus() {
+            let done = self.apply(step, answer == Answer::IsLost) == Ok(true);
+            self.sweep();
+            self.refresh();
+            return done && answer != Answer::IsLost;
         }
-        let answer = self.apply(step, lost);
-        self.refresh_running();
-        if before && step.is_consensus() {
-            assert!(
-                self.etcd.has_quorum(),
-                "invariant 2: {step:?} took the quorum away\n{}",
-                self.story()
-            );
+        self.consensus_calls += 1;
+        if Self::via(step).is_some_and(|via| self.id_of(via).is_none()) {
+            // Nobody took the call.
+            self.say(|| "      not connected".into());
+            return false;
         }
-        match answer {
-            Ok(done) => {
-                if step.is_consensus() {
-                    self.refusal = None;
-                    if !lost {
-                        self.unanswered = None;
-                    }
-                }
-                done
+        if answer == Answer::Late {
+            self.propose(step, None);
+            return false;
+        }
+        let before = self.etcd.has_quorum();
+        let result = self.apply(step, false);
+        self.refresh();
+        let stands = !before || self.etcd.has_quorum();
+        self.violated(2, (!stands).then(|| format!("{} took the quorum away", step.kind())));
+        match (result, answer) {
+            (Ok(_), Answer::IsLost) => {
+                self.say(|| "      ** answer lost".into());
+                self.forget_answer(step);
+                false
             }
-            Err(No::Refused(refusal)) => {
-                self.log.push(format!("      refused: {refusal:?}"));
+            (Ok(_), Answer::Arrives | Answer::Late) => {
+                self.refusal = None;
+                self.unanswered = None;
+                true
+            }
+            (Err(No::NoAnswer), _) => {
+                self.say(|| "      no answer".into());
+                self.forget_answer(step);
+                false
+            }
+            // Removed already: what was wanted.
+            (Err(No::Refused(etcd::Refusal::MemberNotFound)), _) if matches!(step, Step::Remove { .. }) => true,
+            (Err(No::Refused(refusal)), _) => {
+                self.say(|| format!("      refused: {refusal:?}"));
                 let since = self.refusal.as_ref().map_or(self.now, |refusal| refusal.since);
                 self.refusal = Some(Refusal {
                     at: self.now,
@@ -145,33 +82,90 @@ impl Sim {
                 });
                 false
             }
-            Err(No::NoAnswer) => {
-                self.log.push("      no answer".into());
-                self.unanswered = Some(Unanswered {
-                    step: step.clone(),
-                    at: self.now,
-                });
-                false
+        }
+    }
+
+    fn forget_answer(&mut self, step: &Step) {
+        self.unanswered = Some(Unanswered {
+            step: step.clone(),
+            at: self.now,
+        });
+    }
+
+    /// The call is given up without an answer; etcd goes on with it.
+    pub(super) fn propose(&mut self, step: &Step, due: Option<jiff::Timestamp>) {
+        self.say(|| "      ** no answer, and still under way".into());
+        self.proposals.push(Proposal {
+            step: step.clone(),
+            at: self.now,
+            due,
+        });
+        self.forget_answer(step);
+    }
+
+    /// etcd carries out what nobody waits for any more; it refuses what was done meanwhile.
+    pub(super) fn carry_out(&mut self, index: usize) {
+        let step = self.proposals.remove(index).step;
+        self.say(|| format!("  ** carried out late: {}", super::words::step(&step)));
+        self.refresh();
+        let _ = match &step {
+            // It is in the log already: nobody is asked any more.
+            Step::AddLearner { peer_url, .. } => self.etcd.add_learner(peer_url).map(drop),
+            Step::Remove { id, .. } => self.etcd.remove(*id),
+            Step::Promote { id, .. } => {
+                let index = self.etcd.index;
+                self.etcd.promote(*id, index)
             }
+            Step::MoveLeader { via, id, .. } => match self.id_of(via) {
+                Some(via) => self.etcd.move_leader_at(via, *id),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        };
+        self.refresh();
+    }
+
+    /// A new process of the operator remembers nothing.
+    pub(super) fn forget(&mut self) {
+        self.refusal = None;
+        self.nudged = None;
+        self.unanswered = None;
+        self.unproven_since = None;
+        self.pass.clear();
+        self.cache = None;
+        self.last_list = None;
+        for member in &mut self.members {
+            member.sent = None;
         }
     }
 
     /// Who runs, serves and is connected.
-    pub fn refresh_running(&mut self) {
-        let version = self.record.version;
-        self.etcd.max_learners = version.map_or(1, operator::plan::facts::Version::max_learners);
-        let running = self
-            .members
-            .iter()
-            .filter_map(|member| {
-                let pod = member.pod.as_ref()?;
-                let (id, _) = member.disk.as_ref()?.identity?;
-                (pod.process == SimProcess::Running && !pod.deleting).then_some(id)
-            })
-            .collect();
-        let before = self.etcd.young.len();
-        self.etcd.set_running(running);
-        if self.etcd.young.len() > before {
+    pub fn refresh(&mut self) {
+        self.etcd.max_learners = self.record.version.map_or(1, Version::max_learners);
+        let id_of = |member: &SimMember| {
+            let (id, cluster) = member.disk.as_ref()?.identity?;
+            (self.etcd.cluster_id == Some(cluster)).then_some(id)
+        };
+        let runs = |member: &&SimMember| {
+            let pod = member.pod.as_ref();
+            pod.is_some_and(|pod| pod.process == SimProcess::Running && !pod.deleting)
+        };
+        let running: Vec<Id> = self.members.iter().filter(runs).filter_map(id_of).collect();
+        let isolated = |member: &&SimMember| self.isolated.contains(&member.name);
+        let far: Vec<Id> = self.members.iter().filter(isolated).filter_map(id_of).collect();
+        let before = self.etcd.young.clone();
+        if far != self.far {
+            self.far.clone_from(&far);
+            if far.is_empty() {
+                self.etcd.heal();
+            } else {
+                self.etcd.cut(far);
+            }
+        }
+        if running != self.etcd.running {
+            self.etcd.set_running(running);
+        }
+        if self.etcd.young.iter().any(|pair| !before.contains(pair)) {
             self.connected_at = self.now;
         }
         if self.now.duration_since(self.connected_at) >= CONNECTED {
@@ -179,7 +173,102 @@ impl Sim {
         }
     }
 
+    /// A linearizable read of the list.
+    #[must_use]
+    pub fn read_list(&self) -> MemberList {
+        let members = self
+            .etcd
+            .list
+            .iter()
+            .map(|entry| Listed {
+                id: entry.id,
+                name: entry.name.clone(),
+                peer_urls: vec![entry.peer_url.clone()],
+                learner: entry.learner,
+            })
+            .collect();
+        MemberList {
+            cluster_id: self.etcd.cluster_id,
+            members,
+        }
+    }
+
+    /// Changes a member and what the operator's watches show of it: the answer to its own write.
+    pub(super) fn own(&mut self, name: &str, change: impl Fn(&mut SimMember)) -> bool {
+        let Some(member) = self.find_mut(name) else {
+            return false;
+        };
+        change(member);
+        let seen = self.cache.iter_mut().flatten().find(|member| member.name == name);
+        if let Some(member) = seen {
+            change(member);
+        }
+        true
+    }
+
+    /// As [`Self::own`], refused when somebody else has changed the object since it was read.
+    fn locked(&mut self, name: &str, change: impl Fn(&mut SimMember)) -> bool {
+        let seen = self.cache.iter().flatten().find(|member| member.name == name);
+        let changed = match (seen, self.find(name)) {
+            (Some(seen), Some(live)) => seen.deleting != live.deleting,
+            _ => false,
+        };
+        !changed && self.own(name, change)
+    }
+
+    fn pod_uid(&self, name: &str) -> Option<&str> {
+        Some(self.find(name)?.pod.as_ref()?.uid.as_str())
+    }
+
     fn apply(&mut self, step: &Step, lost: bool) -> Result<bool, No> {
+        let done = match step {
+            Step::AddLearner { via, peer_url, .. } => self.ask(via, &Change::AddLearner(peer_url.clone()))?,
+            Step::Promote { via, id, .. } => {
+                let disk = self.owner(*id).and_then(|member| member.disk.as_ref());
+                let reached = disk.map_or(0, |disk| disk.applied);
+                self.ask(via, &Change::Promote { id: *id, reached })?
+            }
+            Step::Remove { via, id, .. } => self.ask(via, &Change::Remove(*id))?,
+            Step::MoveLeader { via, id, .. } => {
+                let via = self.id_of(via).ok_or(No::NoAnswer)?;
+                self.etcd.move_leader_at(via, *id).map(|()| true)?
+            }
+            Step::Direct {
+                member,
+                number,
+                nonce,
+                order,
+            } => self.direct(member, *number, nonce, order, lost),
+            step => self.record_or_object(step),
+        };
+        Ok(done)
+    }
+
+    fn ask(&mut self, via: &str, change: &Change) -> Result<bool, No> {
+        let via = self.id_of(via).ok_or(No::NoAnswer)?;
+        self.etcd.ask(via, change).map(|()| true)
+    }
+
+    /// The ID that the member runs as, if it does.
+    pub(super) fn id_of(&self, name: &str) -> Option<Id> {
+        let id = self.find(name)?.disk.as_ref()?.id()?;
+        self.etcd.running.contains(&id).then_some(id)
+    }
+
+    fn direct(&mut self, member: &str, number: u64, nonce: &str, order: &Order, lost: bool) -> bool {
+        let taken = self.order(member, number, nonce, order);
+        let sent = Sent {
+            number,
+            order: order.clone(),
+            at: self.now,
+        };
+        if !lost && let Some(member) = self.find_mut(member) {
+            member.sent = Some(sent);
+        }
+        taken
+    }
+
+    fn record_or_object(&mut self, step: &Step) -> bool {
         match step {
             Step::Latch {
                 token,
@@ -194,109 +283,27 @@ impl Sim {
                 self.spec.is_observed = true;
             }
             Step::NewIncarnation { token, incarnation } => {
-                assert!(
-                    self.record.cluster_id.is_none(),
-                    "a formed cluster starts over\n{}",
-                    self.story()
-                );
+                let formed = self.record.cluster_id.is_some();
+                self.violated(4, formed.then(|| "a formed cluster starts over".to_owned()));
                 self.record.token = Some(token.clone());
                 self.record.incarnation = *incarnation;
                 self.record.seed = None;
                 // Nothing of the last incarnation was ever recorded as formed.
-                self.etcd.cluster_id = None;
-                self.etcd.list.clear();
-                self.etcd.leader = None;
+                let next_id = self.etcd.next_id;
+                self.etcd = super::etcd::Etcd::default();
+                self.etcd.next_id = next_id;
             }
             Step::RecordSeed { seed } => {
-                assert!(self.record.seed.is_none(), "a second seed\n{}", self.story());
+                let second = self.record.seed.is_some();
+                self.violated(4, second.then(|| "a second seed is recorded".to_owned()));
                 self.record.seed = Some(seed.clone());
             }
             Step::RecordClusterId { id } => self.record.cluster_id = Some(*id),
             Step::CreateMembers { count, known } => {
-                let live: Vec<String> = self.names();
-                if live != *known {
-                    return Ok(false);
+                if self.names() != *known {
+                    return false;
                 }
-                for _ in 0..*count {
-                    self.create_member();
-                }
-            }
-            Step::MarkBootstrap { member } => self.member(member).bootstrap = true,
-            Step::SetDormant { member, dormant } => self.member(member).dormant = *dormant,
-            Step::SetVersion { member, version } => self.member(member).version = *version,
-            Step::DeleteMember { member, .. } => {
-                let url = self.member(member).peer_url();
-                assert!(
-                    self.record.cluster_id.is_none() || self.etcd.list.iter().all(|entry| entry.peer_url != url),
-                    "{member} is deleted while etcd lists it\n{}",
-                    self.story()
-                );
-                self.member(member).deleting = true;
-            }
-            Step::EnsureFinalizer { member, .. } => self.member(member).finalizer = true,
-            Step::RetainClaim { member } => {
-                self.member(member).claim = false;
-                self.retained.push(format!("data-{member}"));
-            }
-            Step::ReleaseMember { member, .. } => self.member(member).finalizer = false,
-            Step::EnsureAgentIdentity { member } => self.member(member).secret = true,
-            Step::CreateClaim { member } => self.member(member).claim = true,
-            Step::CreatePod { member, voter } => {
-                let (uid, now) = (self.fresh_name("pod"), self.now);
-                let agent_image = self.rollout.agent_image.clone();
-                let member = self.member(member);
-                if member.pod.is_some() {
-                    return Ok(false);
-                }
-                member.pod = Some(SimPod {
-                    uid,
-                    created: now,
-                    age: 0,
-                    deleting: false,
-                    voter_label: *voter,
-                    scheduled: false,
-                    up: false,
-                    has_agent: true,
-                    agent_image,
-                    agent_starts: 0,
-                    process: SimProcess::Absent,
-                    directive: 0,
-                });
-            }
-            Step::DeletePod { member, .. } => {
-                if let Some(pod) = &mut self.member(member).pod {
-                    pod.deleting = true;
-                }
-            }
-            Step::SetAgentImage { member, image, .. } => {
-                let fails = self.bad_images.contains(image);
-                if let Some(pod) = &mut self.member(member).pod {
-                    pod.agent_image.clone_from(image);
-                    pod.agent_starts = if fails { u32::MAX } else { 5 };
-                }
-            }
-            Step::SetPodImage { .. }
-            | Step::GrowVolume { .. }
-            | Step::CompareHashes { .. }
-            | Step::DisarmCorrupt { .. } => {}
-            Step::RecordRecovery { .. }
-            | Step::OpenHistory { .. }
-            | Step::CreateRecovery { .. }
-            | Step::ShowPod { .. } => {
-                unreachable!("no recovery is asked for in this model\n{}", self.story())
-            }
-            Step::Nudge { member, .. } => {
-                let before = self.nudged.take().filter(|nudged| nudged.member == *member);
-                self.nudged = Some(Nudged {
-                    member: member.clone(),
-                    since: before.map_or(self.now, |nudged| nudged.since),
-                    last: self.now,
-                });
-            }
-            Step::LabelPod { member, voter, .. } => {
-                if let Some(pod) = &mut self.member(member).pod {
-                    pod.voter_label = *voter;
-                }
+                (0..*count).for_each(|_| self.create_member());
             }
             Step::ApplyHeadlessService => self.headless = ServiceState::Current,
             Step::ApplyClientService => self.client = ServiceState::Current,
@@ -307,63 +314,114 @@ impl Sim {
                 };
             }
             Step::DeleteBudget => self.budget = Budget::Absent,
+            Step::Nudge { member, .. } => {
+                let before = self.nudged.take().filter(|nudged| nudged.member == *member);
+                self.nudged = Some(Nudged {
+                    member: member.clone(),
+                    since: before.map_or(self.now, |nudged| nudged.since),
+                    last: self.now,
+                });
+            }
+            step => return self.member_object(step),
+        }
+        true
+    }
+
+    fn member_object(&mut self, step: &Step) -> bool {
+        match step {
+            Step::MarkBootstrap { member } => self.own(member, |member| member.bootstrap = true),
+            Step::SetDormant { member, dormant } => self.own(member, |member| member.dormant = *dormant),
+            Step::SetVersion { member, version } => self.own(member, |member| member.version = *version),
+            Step::DeleteMember { member, .. } => self.own(member, |member| member.deleting = true),
+            Step::EnsureFinalizer { member, .. } => self.locked(member, |member| member.finalizer = true),
+            Step::RetainClaim { member } => {
+                self.retained.push(format!("data-{member}"));
+                self.own(member, |member| member.claim = false)
+            }
+            Step::ReleaseMember { member, .. } => self.locked(member, |member| member.finalizer = false),
+            Step::EnsureAgentIdentity { member } => self.own(member, |member| member.secret = true),
+            Step::CreateClaim { member } => self.own(member, |member| member.claim = true),
+            Step::CreatePod { member, voter } => {
+                if self.find(member).is_none_or(|member| member.pod.is_some()) {
+                    return false;
+                }
+                let pod = SimPod {
+                    uid: self.fresh_name("pod"),
+                    created: self.now,
+                    age: 0,
+                    deleting: false,
+                    voter_label: *voter,
+                    scheduled: false,
+                    up: false,
+                    has_agent: true,
+                    agent_image: self.rollout.agent_image.clone(),
+                    agent_starts: 0,
+                    process: SimProcess::Absent,
+                    started_at: self.now,
+                    directive: 0,
+                };
+                self.own(member, |member| member.pod = Some(pod.clone()))
+            }
+            Step::SetAgentImage { member, image, .. } => {
+                let fails = self.bad_images.contains(image);
+                self.own(member, |member| {
+                    if let Some(pod) = &mut member.pod {
+                        pod.agent_image.clone_from(image);
+                        pod.agent_starts = if fails { u32::MAX } else { 5 };
+                    }
+                })
+            }
+            Step::DeletePod { member, uid } => {
+                if self.pod_uid(member) == Some(uid) {
+                    self.own(member, |member| {
+                        if let Some(pod) = &mut member.pod {
+                            pod.deleting = true;
+                        }
+                    });
+                }
+                true
+            }
+            Step::LabelPod { member, uid, voter } => {
+                self.pod_uid(member) == Some(uid)
+                    && self.own(member, |member| {
+                        if let Some(pod) = &mut member.pod {
+                            pod.voter_label = *voter;
+                        }
+                    })
+            }
             Step::Bind {
                 member,
                 binding,
                 directive,
             } => {
-                let record = &mut self.member(member).record;
-                assert!(*directive > record.directive, "a directive number is used twice");
-                record.directive = *directive;
-                if let Some(binding) = binding {
-                    record.binding = Some(binding.clone());
-                    let binding = binding.clone();
-                    self.checks.bound(binding.id, &binding.nonce);
-                }
-            }
-            Step::Direct {
-                member,
-                number,
-                nonce,
-                order,
-            } => {
-                let taken = self.order(member, *number, nonce, order);
-                let now = self.now;
-                if !lost {
-                    self.member(member).sent = Some(Sent {
-                        number: *number,
-                        order: order.clone(),
-                        at: now,
-                    });
-                }
-                return Ok(taken);
-            }
-            Step::AddLearner { peer_url, .. } => drop(self.etcd.add_learner(peer_url)?),
-            Step::Promote { id, .. } => {
-                let applied = self
-                    .members
-                    .iter()
-                    .filter_map(|member| member.disk.as_ref())
-                    .find(|disk| disk.identity.is_some_and(|(own, _)| own == *id))
-                    .map_or(0, |disk| disk.applied);
-                let behind = self.etcd.index.saturating_sub(applied);
-                assert!(
-                    behind <= 500.max(self.etcd.index / 1000),
-                    "invariant 3: promoted {behind} behind"
+                let again = self
+                    .find(member)
+                    .is_some_and(|member| member.record.directive >= *directive);
+                self.violated(
+                    12,
+                    again.then(|| format!("directive {directive} of {member} is used twice")),
                 );
-                self.etcd.promote(*id, applied)?;
+                let done = self.locked(member, |member| {
+                    member.record.directive = *directive;
+                    if let Some(binding) = binding {
+                        member.record.binding = Some(binding.clone());
+                    }
+                });
+                if let (true, Some(binding)) = (done, binding) {
+                    let twice = self.checks.bound(binding.id, &binding.nonce);
+                    self.violated(5, twice);
+                }
+                done
             }
-            Step::Remove { id, .. } => self.etcd.remove(*id)?,
-            Step::MoveLeader { id, .. } => self.etcd.move_leader(*id)?,
+            _ => true,
         }
-        Ok(true)
     }
 
     fn create_member(&mut self) {
         let name = self.fresh_name("c-");
         let uid = self.fresh_name("uid");
-        let version = self.record.version.unwrap();
-        self.members.push(SimMember {
+        let version = self.record.version.unwrap_or(self.spec.version);
+        let member = SimMember {
             name,
             uid,
             created: self.now,
@@ -379,6 +437,40 @@ impl Sim {
             pod: None,
             place: Place::default(),
             disk: None,
-        });
+        };
+        if let Some(seen) = &mut self.cache {
+            seen.push(member.clone());
+        }
+        self.members.push(member);
+    }
+
+    /// IDs that can still turn up somewhere.
+    pub(super) fn forget_the_dead(&mut self) {
+        let mut known: Vec<Id> = self.etcd.list.iter().map(|entry| entry.id).collect();
+        known.extend(
+            self.members
+                .iter()
+                .filter_map(|member| member.disk.as_ref().and_then(Disk::id)),
+        );
+        known.extend(
+            self.members
+                .iter()
+                .filter_map(|member| Some(member.record.binding.as_ref()?.id)),
+        );
+        for order in self.pass.iter().flatten() {
+            match order {
+                Step::Bind {
+                    binding: Some(binding), ..
+                } => known.push(binding.id),
+                Step::Direct {
+                    order: Order::Join { member_id, .. } | Order::Seed { member_id, .. },
+                    ..
+                } => known.push(*member_id),
+                _ => {}
+            }
+        }
+        self.checks.forget(|id| known.contains(id));
+        let incarnation = self.record.incarnation;
+        self.checks.seeds.retain(|of, _| *of >= incarnation);
     }
 }

@@ -1,17 +1,64 @@
 //! The facts that an operator would gather of the model.
 
 use operator::plan::{
-    facts::{
-        Claim, Cluster, Fact, Facts, Leader, Link, Listed, Medium, Member, MemberList, Pod, PodFact, Services, Trouble,
-    },
+    facts::{Claim, Cluster, Fact, Facts, Leader, Link, Medium, Member, MemberList, Pod, PodFact, Services, Trouble},
     report::{Directory, DirectoryState, Etcd, Identity, Process, ProcessState, Report},
+    step::Plan,
+    view::serves,
     volumes::Volume,
 };
 
-use super::world::{Sim, SimMember, SimProcess};
+use super::{
+    planners::Planner,
+    world::{Disk, Sim, SimMember, SimPod, SimProcess},
+};
 
 impl Sim {
+    /// What the operator does at the beginning of a pass: it gathers facts, asks again where it must, and plans.
+    pub fn decide(&mut self, planner: &dyn Planner) -> (Facts, Plan) {
+        let needed = reports_to_refresh(&self.facts());
+        self.ask_again(&needed);
+        let facts = self.facts();
+        let mut plan = planner.plan(&facts, self.last_list.as_ref());
+        if plan.has_consensus_step() {
+            let counted_on: Vec<String> = facts
+                .members
+                .iter()
+                .filter(|member| {
+                    let report = member.link.live();
+                    report
+                        .is_some_and(|report| report.etcd.is_some() || report.directory.state == DirectoryState::Unborn)
+                })
+                .map(|member| member.name.clone())
+                .collect();
+            if planner.confirms() && counted_on.iter().any(|name| self.late.contains_key(name)) {
+                self.ask_again(&counted_on);
+                let facts = self.facts();
+                plan = planner.plan(&facts, self.last_list.as_ref());
+                self.remember_list(planner, &facts);
+                return (facts, plan);
+            }
+        }
+        self.remember_list(planner, &facts);
+        (facts, plan)
+    }
+
+    fn remember_list(&mut self, planner: &dyn Planner, facts: &Facts) {
+        if planner.remembers() {
+            self.last_list = facts.list.known().cloned().or(self.last_list.take());
+        }
+    }
+
+    fn ask_again(&mut self, names: &[String]) {
+        self.late.retain(|name, _| !names.contains(name));
+    }
+
+    /// The facts, without asking any agent again.
+    #[must_use]
     pub fn facts(&self) -> Facts {
+        let seen = self.cache.as_deref().unwrap_or(&self.members);
+        let members: Vec<Member> = seen.iter().map(|member| self.member_facts(member)).collect();
+        let (list, leader) = (self.list(&members), self.leader(&members));
         Facts {
             now: self.now,
             cluster: Cluster {
@@ -25,8 +72,8 @@ impl Sim {
                 spec: self.spec.clone(),
                 record: self.record.clone(),
             },
-            members: self.members.iter().map(|member| self.member_facts(member)).collect(),
-            list: self.list(),
+            members,
+            list,
             services: Services {
                 headless: self.headless,
                 client: self.client,
@@ -36,11 +83,11 @@ impl Sim {
             unproven_since: self.unproven_since,
             refusal: self.refusal.clone(),
             unanswered: self.unanswered.clone(),
-            leader: self.leader_index.then(|| self.leader()).flatten(),
-            retained: self.retained.clone(),
             rollout: self.rollout.clone(),
             hashes: self.hashes.clone(),
             growth_refused: None,
+            leader,
+            retained: self.retained.clone(),
             missing_verbs: self.missing_verbs.clone(),
             failed: Vec::new(),
             recoveries: Vec::new(),
@@ -48,35 +95,53 @@ impl Sim {
         }
     }
 
-    fn list(&self) -> Fact<MemberList> {
-        if self.links_down || self.record.cluster_id.is_none() || !self.etcd.has_quorum() {
-            return Fact::Unknown {
-                why: "no quorum".into(),
-            };
+    /// Read with quorum: from the first voter that says it serves, or from any when nobody is heard.
+    fn list(&self, members: &[Member]) -> Fact<MemberList> {
+        let unknown = |why: &str| Fact::Unknown { why: why.into() };
+        if self.links_down || self.record.cluster_id.is_none() || self.ending {
+            return unknown("no quorum");
         }
-        let members = self
-            .etcd
-            .list
-            .iter()
-            .map(|entry| Listed {
-                id: entry.id,
-                name: entry.name.clone(),
-                peer_urls: vec![entry.peer_url.clone()],
-                learner: entry.learner,
-            })
-            .collect();
-        Fact::Known {
-            value: MemberList {
-                cluster_id: self.etcd.cluster_id,
-                members,
-            },
-            at: self.now,
+        let heard = |member: &&Member| member.link.live().is_some();
+        let says_so = |member: &&Member| {
+            let report = member.link.live();
+            report.is_some_and(|report| serves(report) && report.etcd.as_ref().is_some_and(|etcd| !etcd.learner))
+        };
+        let mut asked: Vec<&Member> = members.iter().filter(says_so).collect();
+        if asked.is_empty() {
+            asked = members
+                .iter()
+                .filter(|member| member.record.voter && !heard(member))
+                .collect();
+        }
+        let reads = |member: &&Member| {
+            let id = self.id_of(&member.name);
+            id.is_some_and(|id| self.etcd.members_at(id).is_ok())
+        };
+        if asked.iter().any(|member| reads(&member)) {
+            Fact::Known {
+                value: self.read_list(),
+                at: self.now,
+            }
+        } else {
+            unknown("no quorum")
         }
     }
 
-    fn leader(&self) -> Option<Leader> {
-        Some(Leader {
-            id: self.etcd.leader?,
+    /// By its own word, when a learner waits for its index and its agent does not tell.
+    fn leader(&self, members: &[Member]) -> Option<Leader> {
+        if !self.leader_index {
+            return None;
+        }
+        let etcds: Vec<&Etcd> = members
+            .iter()
+            .filter_map(|member| member.link.live()?.etcd.as_ref())
+            .collect();
+        let id = etcds.iter().filter(|etcd| !etcd.learner).find_map(|etcd| etcd.leader)?;
+        let learner = etcds.iter().any(|etcd| etcd.learner && etcd.serving);
+        let told = etcds.iter().any(|etcd| etcd.member_id == id);
+        let asked = learner && !told && self.etcd.leader == Some(id);
+        asked.then_some(Leader {
+            id,
             commit: self.etcd.index,
             at: self.now,
         })
@@ -84,6 +149,24 @@ impl Sim {
 
     fn member_facts(&self, member: &SimMember) -> Member {
         let memory = self.spec.medium == Medium::Memory;
+        let pod = member.pod.as_ref().map_or(PodFact::Absent, |pod| {
+            PodFact::Ours(Pod {
+                uid: pod.uid.clone(),
+                created: pod.created,
+                deleting: pod.deleting,
+                ended: false,
+                ready: pod.process == SimProcess::Running && pod.agent_starts == 0,
+                ip: pod.up.then(|| "10.0.0.1".to_owned()),
+                node: pod.scheduled.then(|| "n1".to_owned()),
+                voter_label: pod.voter_label,
+                cluster_label: true,
+                has_agent: pod.has_agent,
+                agent_image: Some(pod.agent_image.clone()),
+                agent_fails: false,
+                etcd_version: Some(member.version),
+                trouble: self.trouble(member, pod),
+            })
+        });
         Member {
             name: member.name.clone(),
             uid: member.uid.clone(),
@@ -92,6 +175,8 @@ impl Sim {
             deleted_just_now: false,
             finalizer: member.finalizer,
             dormant: member.dormant,
+            volume: Volume::default(),
+            place: member.place.clone(),
             bootstrap: member.bootstrap,
             version: Some(member.version),
             peer_url: member.peer_url(),
@@ -101,83 +186,73 @@ impl Sim {
             } else {
                 Claim::Ours
             },
-            volume: Volume::default(),
-            pod: member.pod.as_ref().map_or(PodFact::Absent, |pod| {
-                PodFact::Ours(Pod {
-                    uid: pod.uid.clone(),
-                    created: pod.created,
-                    deleting: pod.deleting,
-                    ended: false,
-                    ready: pod.process == SimProcess::Running && pod.agent_starts == 0,
-                    ip: pod.up.then(|| "10.0.0.1".to_owned()),
-                    node: pod.scheduled.then(|| "n1".to_owned()),
-                    voter_label: pod.voter_label,
-                    cluster_label: true,
-                    has_agent: pod.has_agent,
-                    agent_image: Some(pod.agent_image.clone()),
-                    agent_fails: false,
-                    etcd_version: Some(member.version),
-                    trouble: (!pod.scheduled && self.unschedulable).then(|| Trouble {
-                        reason: "Unschedulable".into(),
-                        message: "0/1 nodes".into(),
-                    }),
-                })
-            }),
-            place: member.place.clone(),
+            pod,
             link: self.link(member),
             resolvable: member.pod.as_ref().is_some_and(|pod| pod.up),
             record: member.record.clone(),
-            sent: member.sent.clone(),
+            sent: self.find(&member.name).and_then(|live| live.sent.clone()),
         }
     }
 
-    fn link(&self, member: &SimMember) -> Link {
-        let (Some(pod), Some(disk)) = (member.pod.as_ref().filter(|pod| pod.has_agent), &member.disk) else {
+    fn trouble(&self, member: &SimMember, pod: &SimPod) -> Option<Trouble> {
+        let placed = pod.scheduled || !(self.unschedulable || self.stuck.contains(&member.name));
+        (!placed).then(|| Trouble {
+            reason: "Unschedulable".into(),
+            message: "0/1 nodes".into(),
+        })
+    }
+
+    fn link(&self, seen: &SimMember) -> Link {
+        let Some(pod) = seen.pod.as_ref().filter(|pod| pod.has_agent) else {
             return Link::None;
         };
-        if !pod.up || pod.agent_starts > 0 || self.links_down || self.cut_off.contains(&member.name) {
-            return Link::Down {
-                since: pod.created,
-                why: self.cause.clone(),
-                last: None,
+        let down = || Link::Down {
+            since: pod.created,
+            why: self.cause.clone(),
+            last: None,
+        };
+        if !pod.up || pod.agent_starts > 0 || self.links_down || self.cut_off.contains(&seen.name) {
+            return down();
+        }
+        if let Some((report, at)) = self.late.get(&seen.name) {
+            return Link::Up {
+                report: report.clone(),
+                at: *at,
             };
         }
-        let runs = pod.process == SimProcess::Running;
-        let state = match (&pod.process, disk.started) {
-            _ if disk.unreadable => DirectoryState::Unreadable,
-            (SimProcess::Running | SimProcess::Starting(_), true) => DirectoryState::InUse,
-            (_, true) => DirectoryState::Intact,
-            (_, false) => DirectoryState::Unborn,
-        };
-        let entry = disk
-            .identity
-            .and_then(|(id, _)| self.etcd.list.iter().find(|entry| entry.id == id));
-        let leader = self.leader().map(|leader| leader.id);
-        let etcd = disk.identity.filter(|_| runs).map(|(id, cluster)| Etcd {
-            member_id: id,
-            cluster_id: cluster,
-            leader,
-            commit: self.etcd.index,
-            applied: disk.applied,
-            learner: entry.is_some_and(|entry| entry.learner),
-            version: member.version.to_string(),
-            alarms: Vec::new(),
-            serving: !(self.never_serves && entry.is_some_and(|entry| entry.learner)),
-            receiving_snapshot: false,
-            db_size: 20_000,
-        });
-        let report = Report {
+        match self.report_of(&seen.name) {
+            // The Pod that the watches show may be gone, and another one there.
+            Some(report) if self.is_same_pod(seen) => Link::Up {
+                report: Box::new(report),
+                at: self.now,
+            },
+            Some(_) | None => down(),
+        }
+    }
+
+    fn is_same_pod(&self, seen: &SimMember) -> bool {
+        let uid = |member: &SimMember| member.pod.as_ref().map(|pod| pod.uid.clone());
+        self.find(&seen.name).and_then(uid) == uid(seen)
+    }
+
+    /// What the agent of that member would say now.
+    #[must_use]
+    pub fn report_of(&self, name: &str) -> Option<Report> {
+        let member = self.find(name)?;
+        let pod = member.pod.as_ref().filter(|pod| pod.up)?;
+        let disk = member.disk.as_ref()?;
+        let started_at = pod.started_at.as_second();
+        Some(Report {
             agent_version: "0.1.0".into(),
             directive: pod.directive,
             directory: Directory {
-                state,
+                state: state(pod, disk),
                 detail: String::new(),
                 nonce: disk.nonce.clone(),
                 started: disk.started,
                 identity: disk.identity.map(|(member_id, cluster_id)| Identity {
                     cluster_uid: "uid".into(),
-                    // A later one begins only where nothing has an identity yet.
-                    incarnation: self.record.incarnation,
+                    incarnation: disk.incarnation,
                     cluster_id,
                     member_id,
                     nonce: disk.nonce.clone(),
@@ -194,20 +269,71 @@ impl Sim {
                     SimProcess::Starting(_) => ProcessState::Starting,
                     SimProcess::Running => ProcessState::Running,
                 },
-                started_at: self.now.as_second(),
+                started_at,
                 etcd_version: member.version.to_string(),
                 restarts: 0,
                 oom_kills: 0,
                 exit: None,
             },
-            disk: operator::plan::report::Disk::default(),
-            etcd,
+            etcd: self
+                .etcd_of(member, disk)
+                .filter(|_| pod.process == SimProcess::Running),
             waiting_for: String::new(),
+            disk: operator::plan::report::Disk::default(),
             recovery: None,
-        };
-        Link::Up {
-            report: Box::new(report),
-            at: self.now,
-        }
+        })
     }
+
+    fn etcd_of(&self, member: &SimMember, disk: &Disk) -> Option<Etcd> {
+        let (id, cluster) = disk.identity?;
+        let entry = self.etcd.entry(id);
+        // Of another history: it leads itself.
+        let rogue = self.etcd.cluster_id != Some(cluster);
+        Some(Etcd {
+            member_id: id,
+            cluster_id: cluster,
+            leader: if rogue {
+                Some(id)
+            } else {
+                self.etcd.leader.filter(|_| self.etcd.follows(id))
+            },
+            commit: self.etcd.index,
+            applied: disk.applied,
+            learner: entry.is_some_and(|entry| entry.learner),
+            version: member.version.to_string(),
+            alarms: Vec::new(),
+            serving: !(self.never_serves && entry.is_some_and(|entry| entry.learner)),
+            receiving_snapshot: false,
+            db_size: 20_000,
+        })
+    }
+}
+
+fn state(pod: &SimPod, disk: &Disk) -> DirectoryState {
+    let runs = matches!(pod.process, SimProcess::Running | SimProcess::Starting(_));
+    match disk.started {
+        _ if disk.unreadable => DirectoryState::Unreadable,
+        _ if disk.damaged => DirectoryState::Damaged,
+        true if runs => DirectoryState::InUse,
+        true => DirectoryState::Intact,
+        false => DirectoryState::Unborn,
+    }
+}
+
+/// As the operator does: indexes of learners and of the leader, and everybody's word when somebody knows no leader.
+fn reports_to_refresh(facts: &Facts) -> Vec<String> {
+    let live = |member: &Member| member.link.live().and_then(|report| report.etcd.clone());
+    let mut etcds = facts.members.iter().filter_map(live);
+    let learner = etcds.clone().any(|etcd| etcd.learner && etcd.serving);
+    let leaderless = etcds.any(|etcd| etcd.leader.is_none());
+    let needed = |member: &&Member| {
+        live(member)
+            .is_some_and(|etcd| leaderless || (learner && (etcd.learner || etcd.leader == Some(etcd.member_id))))
+    };
+    facts
+        .members
+        .iter()
+        .filter(needed)
+        .map(|member| member.name.clone())
+        .collect()
 }
