@@ -62,6 +62,11 @@ async fn is_replaced(cluster: &Cluster<'_>, before: &[Listed], lost: &str) -> Re
         now.iter().all(|member| member.name != lost),
         "{lost} is still a member: {now:?}"
     );
+    // What was read first may be older than the loss: asking a dead member takes its time.
+    ensure!(
+        now.len() == 3 && now.iter().all(|member| !member.learner),
+        "not three voters: {now:?}"
+    );
     let stay: Vec<_> = before.iter().filter(|member| member.name != lost).collect();
     ensure!(
         stay.iter().all(|member| now.contains(member)),
