@@ -60,6 +60,8 @@ pub(crate) struct Options<'a> {
     /// Those of them that do not run, and would be told if they did.
     pub(crate) ghosts: Vec<Id>,
     pub(crate) is_cut: bool,
+    /// Some who run may not know the list.
+    pub(crate) is_stale: bool,
     pub(crate) may_add: bool,
     /// A refused `MemberUpdate` has no effect. With 3.7 it has: a member that is started again carries it out on its own
     /// list (it no longer looks at whether a change of membership is valid when it reads its log).
@@ -93,7 +95,10 @@ impl Options<'_> {
             if self.may_add {
                 let weight = [8, 8, 8, 5, 4, 3].get(listed.len()).copied().unwrap_or(1);
                 ops.push((weight, Op::AddNew(via, true)));
-                ops.push((1, Op::AddNew(via, false)));
+                // A voter that has not started can take the quorum away; those who are cut off would then never hear of it.
+                if !self.is_cut {
+                    ops.push((1, Op::AddNew(via, false)));
+                }
             }
             ops.push((1, Op::Ask(via, Change::AddLearner(url(random).unwrap_or_default()))));
             ops.push((1, Op::Ask(via, Change::AddVoter(url(random).unwrap_or_default()))));
@@ -122,14 +127,20 @@ impl Options<'_> {
         }
         // New members of a cluster are told by those that are there.
         let may_join = !self.is_cut;
-        if let Some(&id) = pick(random, &stopped)
+        // So they must know of it: in doubt only those are started that need nobody.
+        let startable: Vec<Id> = stopped
+            .iter()
+            .copied()
+            .filter(|id| quorum || !self.is_stale || !unstarted.contains(id))
+            .collect();
+        if let Some(&id) = pick(random, &startable)
             && may_join
         {
             ops.push((if quorum { 4 } else { 16 }, Op::Start(id)));
         }
         if let Some(&id) = pick(random, &unstarted)
             && may_join
-            && stopped.contains(&id)
+            && startable.contains(&id)
         {
             ops.push((6, Op::Start(id)));
         }

@@ -105,6 +105,7 @@ impl Run {
             removed: &self.removed,
             ghosts: self.removed.iter().copied().filter(|id| self.is_ghost(*id)).collect(),
             is_cut: self.witnesses.is_some(),
+            is_stale: self.model.running.iter().any(|id| self.fresh.contains(id)),
             may_add: self.nodes.len() < MEMBERS,
             may_update_wrongly: self.may_update_wrongly,
         };
@@ -129,8 +130,9 @@ impl Run {
         self.step(Op::Heal).await?;
         let stopped = |run: &Self| {
             let ids = run.model.list.iter().map(|entry| entry.id);
-            let mut ids = ids.filter(|id| !run.model.running.contains(id));
-            ids.next()
+            let ids = ids.filter(|id| !run.model.running.contains(id));
+            // Those who need nobody first.
+            ids.min_by_key(|id| !run.nodes[run.slots[id]].has_data)
         };
         while let Some(id) = stopped(self) {
             self.step(Op::Start(id)).await?;
