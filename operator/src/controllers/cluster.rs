@@ -8,7 +8,7 @@ use std::{
 
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
-use kube::ResourceExt;
+use kube::{ResourceExt, core::ObjectMeta};
 
 use super::{
     World,
@@ -419,15 +419,41 @@ async fn tell(
             Ok(())
         }
     }));
-    let (cluster, members, recoveries): (Result<(), PassError>, Vec<Result<(), PassError>>, _) = futures::join!(
+    let (told_cluster, told_members, recoveries): (Result<(), PassError>, Vec<Result<(), PassError>>, _) = futures::join!(
         of_cluster,
         of_members,
         Box::pin(tell_recoveries(world, key, &view, cluster, memory))
     );
-    cluster?;
+    told_cluster?;
     recoveries?;
-    members.into_iter().collect::<Result<(), PassError>>()?;
-    Ok(Told::Now)
+    told_members.into_iter().collect::<Result<(), PassError>>()?;
+    // What somebody else has changed while this pass went on came with the answers, and is no news of the watch any more.
+    let cluster_edited = world
+        .cache
+        .clusters
+        .get(key, &key.name)
+        .is_some_and(|now| is_edited(&cluster.metadata, &now.metadata));
+    let member_edited = members.iter().any(|(name, before)| {
+        world
+            .cache
+            .members
+            .get(key, name)
+            .is_some_and(|now| is_edited(&before.metadata, &now.metadata))
+    });
+    Ok(if cluster_edited || member_edited {
+        Told::Later(Duration::ZERO)
+    } else {
+        Told::Now
+    })
+}
+
+/// Something but the status is different: the spec, or what people and other controllers write into metadata.
+fn is_edited(before: &ObjectMeta, now: &ObjectMeta) -> bool {
+    before.generation != now.generation
+        || before.annotations != now.annotations
+        || before.labels != now.labels
+        || before.finalizers != now.finalizers
+        || before.deletion_timestamp != now.deletion_timestamp
 }
 
 /// The statuses of the cluster's recoveries, where they differ.
@@ -560,4 +586,33 @@ async fn release(
         }
     }
     failed.then_some(RETRY_ENDING)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edit_that_came_with_the_answer_to_a_status_write_is_seen_and_the_write_itself_is_none() {
+        let before = ObjectMeta {
+            generation: Some(1),
+            resource_version: Some("7".into()),
+            ..ObjectMeta::default()
+        };
+        let written = ObjectMeta {
+            resource_version: Some("8".into()),
+            ..before.clone()
+        };
+        assert!(!is_edited(&before, &written));
+        let edited = ObjectMeta {
+            generation: Some(2),
+            ..written.clone()
+        };
+        assert!(is_edited(&before, &edited));
+        let annotated = ObjectMeta {
+            annotations: Some([("a".to_owned(), "b".to_owned())].into()),
+            ..written
+        };
+        assert!(is_edited(&before, &annotated));
+    }
 }
