@@ -339,6 +339,20 @@ fn u20_what_admission_changes_in_pods_leads_to_no_fight_and_no_restart() -> Outc
         let manifest = mesh(&policy, &world.namespace);
         world.stage.kubectl_with(&["apply", "-f", "-"], &manifest)?;
         let outcome = async {
+            // The API server takes a moment to act by a new policy.
+            let probe: Pod = serde_json::from_value(json!({ "metadata": { "name": "probe" },
+                "spec": { "containers": [{ "name": "x", "image": "localhost/busybox:1" }] } }))?;
+            let dry = PostParams {
+                dry_run: true,
+                ..PostParams::default()
+            };
+            until("Pods are changed on admission", FORMATION, async || {
+                let made = world.api::<Pod>().create(&dry, &probe).await?;
+                let containers = made.spec.unwrap_or_default().containers.len();
+                ensure!(containers == 2, "{containers} containers");
+                Ok(())
+            })
+            .await?;
             let cluster = world
                 .create("c", &spec::with(spec::disk(3), &json!({ "resources": null })))
                 .await?;
