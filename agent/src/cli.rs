@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use proto::pod;
 
-use crate::{install, recover, serve, supervise};
+use crate::{inspect, install, recover, serve, supervise};
 
 /// The agent of one etcd member.
 #[derive(Debug, Parser)]
@@ -27,6 +27,9 @@ enum Command {
     /// Go on with the recovery that is ordered on the data volume; the supervisor runs this.
     #[command(hide = true)]
     Recover(recover::Args),
+    /// Tell what etcd's data directory holds, and whether etcd can start on it.
+    #[command(after_help = inspect::EXIT_CODES)]
+    Inspect(inspect::Args),
 }
 
 /// Where the Pod has mounted its volumes. The same for sidecar and supervisor.
@@ -90,6 +93,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Recover(args) => recover::job::run(args)
             .map(|()| ExitCode::SUCCESS)
             .map_err(anyhow::Error::from),
+        Command::Inspect(args) => inspect::run(&args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("etcd-agent: {error:#}");

@@ -309,3 +309,7 @@ fn file_size(path: &Path) -> Result<u64, Error> {
         metadata => Ok(metadata.map_err(Error::at(path))?.len()),
     }
 }
+
+#[cfg(test)]
+#[path = "inspect_tests.rs"]
+mod tests;

@@ -16,6 +16,8 @@ mod lock;
 mod membership;
 mod protobuf;
 mod snap;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod wal;
 
 pub use error::Error;

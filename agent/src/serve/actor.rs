@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tracing::Instrument as _;
 
 use super::act::{Act, Phase, act};
+use super::decide::Decision;
 use super::directive::{self, Verdict};
 use super::directory::{self, State as DirectoryState, name};
 use super::event::{Event, Inspected, NotTaken};
@@ -184,13 +185,14 @@ impl Actor {
         let (incarnation, events) = (self.state.incarnation(), self.events.clone());
         let unknown = self.state.standing.is_none();
         let leaderless = self.state.etcd.as_ref().is_some_and(|etcd| etcd.leader == 0);
+        let last = self.state.directory.reading.clone();
         tokio::task::spawn_blocking(move || {
             let standing = unknown.then(|| directory::read_standing(&args.paths));
             let incarnation = match &standing {
                 Some(Ok(standing)) => standing.incarnation,
                 Some(Err(_)) | None => incarnation,
             };
-            let mut directory = directory::inspect(&args.paths, args.expected(incarnation), running);
+            let mut directory = directory::inspect(&args.paths, args.expected(incarnation), running, last);
             let in_use = directory.state == DirectoryState::InUse;
             // Of one that is well its leader tells more than its disk.
             if directory.has_wal && (!in_use || leaderless) {
@@ -502,6 +504,11 @@ impl Actor {
         if act == Act::Nothing {
             self.state.fault = None;
             self.faults = 0;
+            let not_needed = self.state.not_needed();
+            if decision == Decision::Observe && !not_needed.is_empty() {
+                tracing::info!(?not_needed, "delete what was set aside: the member votes again");
+                self.carry_out(orders::remove_quarantined(not_needed));
+            }
             return;
         }
         match self.orders(&act) {

@@ -15,6 +15,8 @@ use crate::recover::journal::{Journal, Mode, Phase as Step};
 const EXIT_LINES: usize = 20;
 /// Characters of one of them: with all lines the report stays far below its limit.
 const EXIT_LINE_CHARS: usize = 512;
+/// Directories that were set aside.
+const QUARANTINED: usize = 16;
 /// Characters of a sentence for people.
 const LINE_CHARS: usize = 500;
 
@@ -64,8 +66,16 @@ fn recovery(journal: &Journal) -> wire::Recovery {
 fn data_directory(state: &State) -> wire::DataDirectory {
     use wire::data_directory::State as Wire;
     let directory = &state.directory;
+    let damaged = match state.decision() {
+        Decision::Wait(Why::Damaged(detail)) => Some(detail),
+        _ => None,
+    };
     let (wire_state, detail) = match &directory.state {
         DirectoryState::Unborn => (Wire::Unborn, ""),
+        // etcd itself has found what this agent's reading has not.
+        DirectoryState::Intact | DirectoryState::TornTail if damaged.is_some() => {
+            (Wire::Damaged, damaged.as_deref().unwrap_or_default())
+        }
         DirectoryState::Intact => (Wire::Intact, ""),
         DirectoryState::TornTail => (Wire::TornTail, ""),
         DirectoryState::Damaged { detail } => (Wire::Damaged, detail.as_str()),
@@ -92,6 +102,12 @@ fn data_directory(state: &State) -> wire::DataDirectory {
             .standing
             .as_ref()
             .is_some_and(|standing| matches!(standing.fence, Fence::Up { .. })),
+        quarantined: directory
+            .quarantined
+            .iter()
+            .map(|aside| line(&aside.name))
+            .take(QUARANTINED)
+            .collect(),
     }
 }
 

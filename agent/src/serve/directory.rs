@@ -1,13 +1,15 @@
-//! What the data directory is, as far as it can be told without reading WAL and db. Reads only: the sidecar mounts
-//! the data volume read-only.
+//! What the data directory is. Reads only: the sidecar mounts the data volume read-only.
 
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use datadir::{is_locked, wal};
 
 use super::identity::{Identity, Nonce};
+use super::quarantine::Quarantined;
+use super::reading::Reading;
 use super::recover_log::Log;
 use super::space::Space;
 use super::standing::Standing;
@@ -26,6 +28,8 @@ pub mod name {
     pub const STANDING: &str = "directive.json";
     /// While it is there, etcd does not run.
     pub const FENCE: &str = "fence";
+    /// What was set aside.
+    pub const QUARANTINE: &str = "quarantine";
 }
 
 /// A file of the agent's folder is small; a larger one is not ours.
@@ -84,6 +88,10 @@ pub struct Directory {
     pub recovery: Option<Journal>,
     /// What its log holds, when it was read.
     pub log: Option<Log>,
+    /// What etcd's files hold, by the last reading while etcd did not run.
+    pub reading: Option<Arc<Reading>>,
+    /// What was set aside, the oldest first.
+    pub quarantined: Vec<Quarantined>,
     /// Bytes under `member/`.
     pub bytes: u64,
     /// What is left on the volume.
@@ -104,6 +112,8 @@ impl Directory {
             fenced: false,
             recovery: None,
             log: None,
+            reading: None,
+            quarantined: Vec::new(),
             bytes: 0,
             space: Space::default(),
         }
@@ -122,10 +132,10 @@ pub struct Expected<'a> {
 }
 
 /// Looks at the directory. `running` is what the supervisor says of etcd; `None` while none is connected, and then
-/// the lock on the db tells.
+/// the lock on the db tells. `last`: the reading of etcd's files that the look before has made.
 #[must_use]
-pub fn inspect(paths: &Paths, expected: Expected<'_>, running: Option<bool>) -> Directory {
-    read(paths, expected, running).unwrap_or_else(Directory::unreadable)
+pub fn inspect(paths: &Paths, expected: Expected<'_>, running: Option<bool>, last: Option<Arc<Reading>>) -> Directory {
+    read(paths, expected, running, last).unwrap_or_else(Directory::unreadable)
 }
 
 /// The last directive and what it left standing; the default when nothing was recorded.
@@ -137,7 +147,12 @@ pub fn read_standing(paths: &Paths) -> Result<Standing, String> {
     }
 }
 
-fn read(paths: &Paths, expected: Expected<'_>, running: Option<bool>) -> Result<Directory, String> {
+fn read(
+    paths: &Paths,
+    expected: Expected<'_>,
+    running: Option<bool>,
+    last: Option<Arc<Reading>>,
+) -> Result<Directory, String> {
     let (data, ours) = (paths.data_dir(), paths.agent_folder());
     let nonce = match read_file(&ours.join(name::NONCE), MAX_FILE_BYTES)? {
         None => None,
@@ -174,19 +189,13 @@ fn read(paths: &Paths, expected: Expected<'_>, running: Option<bool>) -> Result<
             .map(|identity| identity.nonce.clone())
     });
     let space = Space::read(&paths.data_volume)?;
-    let state = if in_use {
-        State::InUse
-    } else if !has_wal {
-        State::Unborn
-    } else if let Some(detail) = identity
-        .as_ref()
-        .and_then(|identity| foreign(identity, nonce.as_ref(), expected))
-    {
-        State::Foreign { detail }
-    } else {
-        State::Intact
+    let reading = if in_use { last } else { Some(Reading::of(&data, last)?) };
+    let state = match &reading {
+        Some(reading) if !in_use => state(&reading.inspection, identity.as_ref(), nonce.as_ref(), expected),
+        Some(_) | None => State::InUse,
     };
     let bytes = size(&member)?;
+    let quarantined = quarantined(&ours.join(name::QUARANTINE))?;
     Ok(Directory {
         state,
         nonce,
@@ -197,9 +206,67 @@ fn read(paths: &Paths, expected: Expected<'_>, running: Option<bool>) -> Result<
         fenced,
         recovery,
         log: None,
+        reading,
+        quarantined,
         bytes,
         space,
     })
+}
+
+/// Whose data they are comes before how they are: data of somebody else are never replaced, damaged or not.
+fn state(
+    inspection: &datadir::Inspection,
+    identity: Option<&Identity>,
+    nonce: Option<&Nonce>,
+    expected: Expected<'_>,
+) -> State {
+    use datadir::State as Files;
+    let is_theirs = identity.and_then(|identity| {
+        foreign(identity, nonce, expected).or_else(|| written_by_another(identity, inspection.facts.identity?))
+    });
+    match (&inspection.state, is_theirs) {
+        (Files::Unborn, _) => State::Unborn,
+        (Files::TooOld, _) => State::Foreign {
+            detail: "it was written by etcd 3.4 or older; 3.5 and later are served".to_owned(),
+        },
+        (Files::Intact | Files::TornTail | Files::Damaged(_), Some(detail)) => State::Foreign { detail },
+        (Files::Intact, None) => State::Intact,
+        (Files::TornTail, None) => State::TornTail,
+        (Files::Damaged(damage), None) => State::Damaged {
+            detail: damage.to_string(),
+        },
+        (Files::InUse, _) => State::InUse,
+    }
+}
+
+/// The log itself says who has written it: a directory that was put beside our identity is not ours.
+fn written_by_another(identity: &Identity, found: datadir::Identity) -> Option<String> {
+    let (member, cluster) = (found.member_id.0, found.cluster_id.0);
+    ((member, cluster) != (identity.member_id.0, identity.cluster_id.0)).then(|| {
+        format!(
+            "its log was written by member {} of cluster {}, recorded are {} of {}",
+            found.member_id, found.cluster_id, identity.member_id, identity.cluster_id
+        )
+    })
+}
+
+/// What was set aside, the oldest first.
+fn quarantined(folder: &Path) -> Result<Vec<Quarantined>, String> {
+    let at = |error: io::Error| format!("{}: {error}", folder.display());
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(at)?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(at)?;
+        let age = entry.metadata().and_then(|metadata| metadata.modified()).ok();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let bytes = size(&entry.path())?;
+        found.push((age, Quarantined { name, bytes }));
+    }
+    found.sort_by(|(a, one), (b, other)| (a, &one.name).cmp(&(b, &other.name)));
+    Ok(found.into_iter().map(|(_, aside)| aside).collect())
 }
 
 /// Why the identity is not ours; `None` when it is.

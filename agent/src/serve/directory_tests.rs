@@ -47,8 +47,13 @@ impl Volume {
         );
     }
 
+    /// A whole directory of the member that [`Self::identity`] records.
+    fn intact(&self) {
+        datadir::testing::intact(&self.paths.data_dir(), 2, 1).expect("a directory");
+    }
+
     fn look(&self) -> Directory {
-        inspect(&self.paths, EXPECTED, Some(false))
+        inspect(&self.paths, EXPECTED, Some(false), None)
     }
 }
 
@@ -91,7 +96,7 @@ fn unborn_and_started_means_that_the_data_are_gone() {
 #[test]
 fn data_with_our_identity_are_taken_for_whole() {
     let volume = Volume::new("");
-    volume.put(WAL, "x");
+    volume.intact();
     assert_eq!(volume.look().state, State::Intact, "not recorded");
     volume.identity(|_| {});
     let seen = volume.look();
@@ -108,9 +113,9 @@ type Change = (fn(&mut Identity), &'static str);
 #[test]
 fn data_of_another_cluster_member_history_or_directory_are_foreign() {
     let volume = Volume::new("");
-    volume.put(WAL, "x");
+    volume.intact();
     volume.put("etcd-agent/nonce", &"a".repeat(32));
-    let changes: [Change; 4] = [
+    let changes: [Change; 6] = [
         (|identity| identity.cluster_uid = "uid-0".to_owned(), "uid-0"),
         (|identity| identity.member_name = "c-b".to_owned(), "c-b"),
         (|identity| identity.incarnation = 0, "incarnation 0"),
@@ -118,6 +123,8 @@ fn data_of_another_cluster_member_history_or_directory_are_foreign() {
             |identity| identity.nonce = Nonce::try_from("b".repeat(32)).expect("a nonce"),
             "bbbb",
         ),
+        (|identity| identity.member_id = etcd::MemberId(3), "0000000000000003"),
+        (|identity| identity.cluster_id = etcd::ClusterId(7), "0000000000000007"),
     ];
     for (change, word) in changes {
         volume.identity(change);
@@ -135,6 +142,48 @@ fn data_of_another_cluster_member_history_or_directory_are_foreign() {
 }
 
 #[test]
+fn damaged_data_are_told_with_the_file_and_the_place_unless_they_are_somebody_elses() {
+    let volume = Volume::new("");
+    volume.intact();
+    volume.identity(|_| {});
+    let path = volume.folder.path().join(WAL);
+    let mut bytes = fs::read(&path).expect("the log");
+    bytes[90] ^= 1;
+    fs::write(&path, bytes).expect("a damage");
+    let State::Damaged { detail } = volume.look().state else {
+        panic!("{:?}", volume.look().state)
+    };
+    assert!(
+        detail.starts_with("WAL: ") && detail.contains(&format!("({WAL} at byte")),
+        "{detail}"
+    );
+    volume.identity(|identity| identity.member_name = "c-b".to_owned());
+    assert!(matches!(volume.look().state, State::Foreign { .. }));
+}
+
+#[test]
+fn d09_data_without_a_log_are_damaged_and_never_unborn() {
+    let volume = Volume::new("");
+    volume.intact();
+    fs::remove_dir_all(volume.folder.path().join("member/wal")).expect("removed");
+    assert!(matches!(volume.look().state, State::Damaged { .. }));
+}
+
+#[test]
+fn d12_what_was_set_aside_is_listed_with_its_size() {
+    let volume = Volume::new("");
+    volume.put("etcd-agent/quarantine/removed-1-t/member/wal/x", "four");
+    let listed = volume.look().quarantined;
+    assert_eq!(
+        listed,
+        [Quarantined {
+            name: "removed-1-t".to_owned(),
+            bytes: 4
+        }]
+    );
+}
+
+#[test]
 fn a_folder_of_the_volume_may_be_the_data_dir() {
     let volume = Volume::new("default.etcd");
     volume.put(&format!("default.etcd/{WAL}"), "x");
@@ -145,18 +194,17 @@ fn a_folder_of_the_volume_may_be_the_data_dir() {
 #[test]
 fn in_use_is_what_the_supervisor_says_or_the_lock_when_none_does() {
     let volume = Volume::new("");
-    volume.put(WAL, "x");
-    volume.put("member/snap/db", "x");
-    assert_eq!(inspect(&volume.paths, EXPECTED, Some(true)).state, State::InUse);
-    assert_eq!(inspect(&volume.paths, EXPECTED, None).state, State::Intact);
+    volume.intact();
+    assert_eq!(inspect(&volume.paths, EXPECTED, Some(true), None).state, State::InUse);
+    assert_eq!(inspect(&volume.paths, EXPECTED, None, None).state, State::Intact);
     let db = fs::File::options()
         .write(true)
         .open(volume.folder.path().join("member/snap/db"))
         .expect("the db");
     rustix::fs::flock(&db, rustix::fs::FlockOperation::NonBlockingLockExclusive).expect("the lock");
-    assert_eq!(inspect(&volume.paths, EXPECTED, None).state, State::InUse);
+    assert_eq!(inspect(&volume.paths, EXPECTED, None, None).state, State::InUse);
     drop(db);
-    assert_eq!(inspect(&volume.paths, EXPECTED, None).state, State::Intact);
+    assert_eq!(inspect(&volume.paths, EXPECTED, None, None).state, State::Intact);
 }
 
 #[test]

@@ -3,9 +3,9 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`decide`], [`act`], [`directive`], [`standing`], [`orders`], [`etcd_config`], [`backoff`] | pure: may etcd start, what is done next, what the operator may order, what stands, the orders for the supervisor, etcd's configuration, the waits |
+//! | [`decide`], [`act`], [`directive`], [`standing`], [`orders`], [`etcd_config`], [`backoff`], [`quarantine`] | pure: may etcd start, what is done next, what the operator may order, what stands, the orders for the supervisor, etcd's configuration, the waits |
 //! | [`state`], [`assemble`], [`report`], [`etcd_view`], [`etcd_metrics`], [`space`] | pure: what is known, the report of it, when it is sent |
-//! | [`directory`], [`recover_log`], [`supervisor`], [`renew`], [`poll`], [`maintenance`], [`link`], [`http`] | the data volume, the socket, the supervisor's binary, etcd, its upkeep, the operator, people and monitors |
+//! | [`directory`], [`reading`], [`recover_log`], [`supervisor`], [`renew`], [`poll`], [`maintenance`], [`link`], [`http`] | the data volume, the socket, the supervisor's binary, etcd, its upkeep, the operator, people and monitors |
 //! | [`actor`] | the one task that ties them together |
 
 pub mod act;
@@ -26,6 +26,8 @@ pub mod looking;
 pub mod maintenance;
 pub mod orders;
 pub mod poll;
+pub mod quarantine;
+pub mod reading;
 pub mod recover_log;
 pub mod renew;
 pub mod report;

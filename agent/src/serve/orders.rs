@@ -4,10 +4,11 @@
 
 use proto::supervisor::start::Kind;
 pub use proto::supervisor::to_supervisor::Message as Order;
-use proto::supervisor::{MoveAside, Recover, RemoveTree, SetRepeatable, Start, Stop, WriteFile};
+use proto::supervisor::{MoveAside, Recover, RemoveQuarantined, RemoveTree, SetRepeatable, Start, Stop, WriteFile};
 
 use super::directory::{Directory, name};
 use super::identity::{Identity, Nonce};
+use super::quarantine::make_room;
 use super::settings::Medium;
 use super::standing::{Standing, StandingStart};
 use crate::recover::journal::Order as RecoveryOrder;
@@ -97,7 +98,8 @@ pub fn renew(directory: &Directory, nonce: &Nonce, standing: &Standing) -> serde
     Ok(orders)
 }
 
-/// Sets the directory aside, and makes a new nonce.
+/// Sets the directory aside, and makes a new nonce. Its member was removed from the cluster, by a quorum that stands: in
+/// memory no second copy is kept, and on a disk none that would take more than half of it.
 pub fn set_aside(
     medium: Medium,
     directory: &Directory,
@@ -109,17 +111,18 @@ pub fn set_aside(
         .as_ref()
         .map(|identity| identity.member_id.to_string())
         .unwrap_or_default();
-    let mut orders = match medium {
-        Medium::Disk => vec![Order::MoveAside(MoveAside {
+    let room = make_room(&directory.quarantined, directory.bytes, directory.space.total_bytes);
+    let mut orders = remove_quarantined(room.remove);
+    orders.push(if medium == Medium::Disk && room.keep {
+        Order::MoveAside(MoveAside {
             label: format!("removed-{removed}"),
-        })],
-        Medium::Memory => {
-            vec![Order::RemoveTree(RemoveTree {
-                reason: format!("member {removed} was removed from the cluster"),
-                unborn_only: false,
-            })]
-        }
-    };
+        })
+    } else {
+        Order::RemoveTree(RemoveTree {
+            reason: format!("member {removed} was removed from the cluster"),
+            unborn_only: false,
+        })
+    });
     forget(&mut orders, nonce, standing)?;
     Ok(orders)
 }
@@ -142,6 +145,13 @@ pub fn recover(order: &RecoveryOrder) -> serde_json::Result<Vec<Order>> {
         number: order.number,
         order: serde_json::to_vec(order)?,
     })])
+}
+
+/// Deletes what was set aside.
+#[must_use]
+pub fn remove_quarantined(names: Vec<String>) -> Vec<Order> {
+    let remove = |name| Order::RemoveQuarantined(RemoveQuarantined { name });
+    names.into_iter().map(remove).collect()
 }
 
 /// Writes a file of the agent's folder.

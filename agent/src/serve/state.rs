@@ -15,6 +15,7 @@ use super::directory::{Directory, State as DirectoryState, foreign};
 use super::etcd_config::{self, Minor};
 use super::identity::Identity;
 use super::poll::Pace;
+use super::quarantine;
 use super::settings::Args;
 use super::space::{Level, Space};
 use super::standing::{Fence, Moment, Standing, StandingRecovery, StandingStart};
@@ -260,6 +261,21 @@ impl State {
         let for_space = exit.class == proto::exit::DISK_FULL && exit.at.map(Moment::from) != forgiven;
         let space = self.directory.space;
         (for_space && space.level() != Level::Ample).then_some(space)
+    }
+
+    /// What was set aside and is not needed any more: this member votes, and knows its leader.
+    #[must_use]
+    pub fn not_needed(&self) -> Vec<String> {
+        let votes = self.running() == Some(true)
+            && self
+                .etcd
+                .as_ref()
+                .is_some_and(|etcd| etcd.serving && !etcd.is_learner && etcd.leader != 0);
+        if votes {
+            quarantine::not_needed(&self.directory.quarantined)
+        } else {
+            Vec::new()
+        }
     }
 
     /// Circumstances of the next act.

@@ -129,6 +129,7 @@ fn verb(order: &Order) -> &'static str {
         Order::RemoveTree(_) => "delete the data directory",
         Order::Watchdog(_) => "suspend the watchdog",
         Order::Recover(_) => "begin the recovery",
+        Order::RemoveQuarantined(_) => "delete what was set aside",
     }
 }
 

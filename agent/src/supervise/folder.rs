@@ -194,6 +194,36 @@ impl Folder {
         self.finish_deleting()
     }
 
+    /// Deletes a directory that was set aside.
+    pub fn remove_quarantined(&self, aside: &str) -> io::Result<()> {
+        if aside.is_empty() || aside.contains('/') || aside.starts_with('.') {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{aside:?} is not the name of a directory in quarantine"),
+            ));
+        }
+        let path = self.ours.join(name::QUARANTINE).join(aside);
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => at(&path, result),
+        }
+    }
+
+    /// Why etcd must not be started on what is there: etcd itself would start on some of it, and lose what it held.
+    pub fn damage(&self) -> io::Result<Option<String>> {
+        let options = datadir::Options {
+            used: datadir::Use::Known { running: false },
+        };
+        Ok(match datadir::inspect(&self.data, &options)?.state {
+            datadir::State::Damaged(damage) => Some(damage.to_string()),
+            datadir::State::Unborn
+            | datadir::State::Intact
+            | datadir::State::TornTail
+            | datadir::State::TooOld
+            | datadir::State::InUse => None,
+        })
+    }
+
     /// Deletes what a crash has kept from being deleted.
     pub fn finish_deleting(&self) -> io::Result<()> {
         let rest = self.ours.join(name::DELETING);

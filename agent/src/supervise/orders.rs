@@ -68,6 +68,12 @@ impl Supervisor {
                 self.say("info", "data directory set aside", &json!(place));
                 Ok(())
             }),
+            Some(Message::RemoveQuarantined(aside)) => {
+                self.say("info", "what was set aside is deleted", &json!(aside.name));
+                self.folder
+                    .remove_quarantined(&aside.name)
+                    .map_err(|error| error.to_string())
+            }
             Some(Message::RemoveTree(remove)) => self.while_stopped().and_then(|()| self.remove_tree(&remove)),
             Some(Message::Logs(logs)) => {
                 let lines = self.tail.lock().last(usize::try_from(logs.lines).unwrap_or(MAX_LINES));

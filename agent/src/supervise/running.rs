@@ -328,12 +328,18 @@ impl Supervisor {
             return self.wait_for("the agent's order");
         };
         let config = config.clone();
-        let launched = self.judge(Kind::Repeatable, false).and_then(|verdict| {
-            verdict.map_or_else(|refusal| Ok(Some(refusal)), |()| self.launch(&config).map(|()| None))
+        // An order's directory was read by the agent; nobody has read this one.
+        let refusal = self.judge(Kind::Repeatable, false).and_then(|verdict| match verdict {
+            Err(refusal) => Ok(Some(refusal.to_string())),
+            Ok(()) => Ok(self.folder.damage()?.map(|damage| format!("the agent; {damage}"))),
+        });
+        let launched = refusal.and_then(|refusal| match refusal {
+            Some(refusal) => Ok(Some(refusal)),
+            None => self.launch(&config).map(|()| None),
         });
         match launched {
             Ok(None) => {}
-            Ok(Some(refusal)) => self.wait_for(&refusal.to_string()),
+            Ok(Some(refusal)) => self.wait_for(&refusal),
             Err(error) => {
                 // Not known is not absent: it is tried again.
                 self.say("error", "cannot start etcd again yet", &json!(error.to_string()));

@@ -39,8 +39,7 @@ async fn sigterm_ends_a_supervisor_that_waits_or_backs_off() {
 
     pod.supervise();
     let mut agent = pod.agent().await;
-    fs::create_dir_all(pod.data().join("member/wal")).unwrap();
-    fs::write(pod.data().join("member/wal/0.wal"), "").unwrap();
+    datadir::testing::intact(&pod.data(), 7, 9).unwrap();
     agent
         .start(proto::supervisor::start::Kind::Repeatable, 0, "x: y", "{}")
         .await

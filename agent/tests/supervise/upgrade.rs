@@ -190,8 +190,7 @@ async fn a_supervisor_that_waits_or_backs_off_goes_on_waiting_or_backing_off() {
     let agent = pod.agent().await;
     let mut agent = upgrade(&pod, agent).await;
     assert_eq!(agent.state.phase(), Phase::Waiting);
-    fs::create_dir_all(pod.data().join("member/wal")).unwrap();
-    fs::write(pod.data().join("member/wal/0.wal"), "").unwrap();
+    datadir::testing::intact(&pod.data(), 7, 9).unwrap();
     agent
         .start(proto::supervisor::start::Kind::Repeatable, 0, "x: y", "{}")
         .await

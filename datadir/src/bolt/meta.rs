@@ -74,7 +74,7 @@ fn parse(bytes: &[u8; LEN]) -> Option<Meta> {
 }
 
 /// FNV-1a, 64 bits.
-fn fnv_1a(bytes: &[u8]) -> u64 {
+pub(crate) fn fnv_1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })

@@ -8,6 +8,8 @@ mod meta;
 mod page;
 
 pub(crate) use meta::Meta;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use meta::fnv_1a;
 
 use crate::Error;
 use crate::input::Input;

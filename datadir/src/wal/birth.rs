@@ -78,14 +78,15 @@ fn begin(wal: &Path) -> Result<Beginning, Error> {
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
+    use crate::testing::Log;
     use crate::wal::testing::Written;
 
     fn both(wal: &Written) -> (bool, bool) {
         (is_born(wal.path()).unwrap(), has_saved(wal.path()).unwrap())
     }
 
-    fn created() -> Written {
-        Written::new().crc().identity(7, 9).snapshot(0, 0)
+    fn created() -> Log {
+        Log::new().crc().identity(7, 9).snapshot(0, 0)
     }
 
     #[test]
@@ -113,7 +114,7 @@ mod tests {
         assert_eq!(both(&zeroed_sector), (true, false));
         assert_eq!(both(&created().zeros(100_000).raw(&[1]).done()), (true, false));
         for strange in [&[0_u8; 64][..], b"x", &[4, 0, 0, 0, 0, 0, 0, 0, 9, 9, 9, 9], &[255; 64]] {
-            assert_eq!(both(&Written::new().raw(strange).done()), (true, false), "{strange:?}");
+            assert_eq!(both(&Log::new().raw(strange).done()), (true, false), "{strange:?}");
         }
         let later = created().done();
         std::fs::write(later.path().join("0000000000000001-0000000000000100.wal"), "").unwrap();

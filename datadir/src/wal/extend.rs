@@ -105,10 +105,10 @@ fn append(tail: &Tail, state: HardState) -> Result<(), Error> {
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
-    use crate::wal::testing::Written;
+    use crate::testing::Log;
 
-    fn log() -> Written {
-        Written::new()
+    fn log() -> Log {
+        Log::new()
             .crc()
             .identity(7, 9)
             .snapshot(0, 0)
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn an_incomplete_last_write_is_cut_off_and_nothing_of_it_is_left() {
         let whole = log();
-        let end = whole.len();
+        let end = whole.bytes().len();
         let wal = whole
             .raw(&[0, 4, 0, 0, 0, 0, 0, 0, 8, 2, 16, 1, 26, 50, 1, 1])
             .zeros(1200)
@@ -178,10 +178,7 @@ mod tests {
     fn what_may_be_of_two_histories_is_refused_and_left_as_it_is() {
         for (wal, reason) in [
             (log().snapshot(2, 2).done(), "snapshot of index 2"),
-            (
-                Written::new().crc().identity(7, 9).snapshot(0, 0).done(),
-                "saved nothing",
-            ),
+            (Log::new().crc().identity(7, 9).snapshot(0, 0).done(), "saved nothing"),
             (log().raw(&[255; 64]).raw(&log_bytes()).done(), "destroyed"),
             (log().entry(4, 9, b"x").done(), "missing"),
         ] {

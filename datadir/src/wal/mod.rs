@@ -3,7 +3,7 @@
 mod beyond;
 mod birth;
 mod change;
-mod encode;
+pub(crate) mod encode;
 mod extend;
 mod log;
 mod record;
@@ -16,4 +16,6 @@ pub use extend::{Extended, extend_commit};
 
 pub(crate) use change::{Change, ChangeKind};
 pub(crate) use log::{Fault, Log, read};
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use record::kind;
 pub(crate) use segments::hex;

@@ -102,8 +102,10 @@ fn directory(raw: DataDirectory) -> DataDirectory {
         log,
         fenced,
         fence_ordered,
+        quarantined,
     } = raw;
     DataDirectory {
+        quarantined: quarantined.iter().map(|name| text(name)).take(16).collect(),
         state,
         detail: text(&detail),
         nonce: text(&nonce),

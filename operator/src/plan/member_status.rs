@@ -69,7 +69,7 @@ pub fn member(
             state: directory(report.directory.state),
             detail: report.directory.detail.clone(),
             bytes: Some(coarse(i64::try_from(report.directory.bytes).unwrap_or(i64::MAX))),
-            quarantined: Vec::new(),
+            quarantined: report.directory.quarantined.clone(),
         });
         status.exit = exit(report, old.exit.as_ref());
     }

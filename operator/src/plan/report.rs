@@ -109,6 +109,8 @@ pub struct Directory {
     pub fence_ordered: bool,
     /// What its log holds, when it was read.
     pub log: Option<Log>,
+    /// Directories that were set aside and are kept.
+    pub quarantined: Vec<String>,
 }
 
 /// State of a data directory (agent.md).
@@ -287,6 +289,7 @@ impl Directory {
             fenced: false,
             fence_ordered: false,
             log: None,
+            quarantined: Vec::new(),
         }
     }
 }
@@ -350,6 +353,12 @@ impl From<&proto::agent::DataDirectory> for Directory {
                 revision: log.revision,
                 learner: log.is_learner,
             }),
+            quarantined: directory
+                .quarantined
+                .iter()
+                .take(16)
+                .map(|name| cut(name, WORD))
+                .collect(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use super::{agent, form, links, quorum_loss, recover, replace, scale, sizes, stand::Stand, ten};
+use super::{agent, form, inspect, links, quorum_loss, recover, replace, scale, sizes, stand::Stand, ten};
 
 /// What one run of an experiment gives: ids of figures, and their values.
 pub type Readings = Vec<(&'static str, f64)>;
@@ -12,6 +12,8 @@ pub type Readings = Vec<(&'static str, f64)>;
 pub enum Experiment {
     /// Sizes of the binaries.
     Sizes,
+    /// A data directory is read.
+    Inspect,
     /// The operator with many members that are simulated.
     Links,
     /// A cluster in memory forms.
@@ -40,8 +42,9 @@ pub enum Experiment {
 
 impl Experiment {
     /// All, in the order in which they are run: those that share a stand follow each other.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Sizes,
+        Self::Inspect,
         Self::FormMemory,
         Self::FormDisk,
         Self::Replace,
@@ -61,6 +64,7 @@ impl Experiment {
     pub fn figures(self) -> &'static [&'static str] {
         match self {
             Self::Sizes => &["agent-binary-bytes", "operator-binary-bytes"],
+            Self::Inspect => &["inspect-1g-seconds", "inspect-1g-rss"],
             Self::Links => &["operator-rss-per-member"],
             Self::FormMemory => &["form-first-voter", "form-3-memory"],
             Self::FormDisk => &["form-3-disk"],
@@ -80,7 +84,7 @@ impl Experiment {
     #[must_use]
     pub fn nodes(self) -> u8 {
         match self {
-            Self::Sizes => 0,
+            Self::Sizes | Self::Inspect => 0,
             Self::FormMemory
             | Self::FormDisk
             | Self::Replace
@@ -109,7 +113,7 @@ impl Experiment {
     /// the run itself begins with a time that is not counted.
     #[must_use]
     pub fn has_warm_up(self) -> bool {
-        !matches!(self, Self::Sizes | Self::Links | Self::Agent)
+        !matches!(self, Self::Sizes | Self::Inspect | Self::Links | Self::Agent)
     }
 
     /// One run. `number` differs from run to run.
@@ -117,6 +121,7 @@ impl Experiment {
         let stand = stand.context("no Kubernetes");
         match self {
             Self::Sizes => sizes::run(),
+            Self::Inspect => inspect::run(),
             Self::Links => links::run(stand?).await,
             Self::FormMemory => form::memory(stand?, number).await,
             Self::FormDisk => form::disk(stand?, number).await,

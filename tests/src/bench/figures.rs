@@ -35,7 +35,7 @@ const fn figure(
 const MIB: f64 = 1_048_576.0;
 
 /// Every figure, in the order of the table.
-pub const FIGURES: [Figure; 21] = [
+pub const FIGURES: [Figure; 23] = [
     figure(
         "form-first-voter",
         "cluster created -> first voter Available",
@@ -125,6 +125,20 @@ pub const FIGURES: [Figure; 21] = [
         "agent's share of a core, a client writes 100/s",
         "%",
         0.5,
+        "",
+    ),
+    figure(
+        "inspect-1g-seconds",
+        "inspect of a data directory of 1 GiB, warm",
+        "s",
+        1.0,
+        "",
+    ),
+    figure(
+        "inspect-1g-rss",
+        "inspect of a data directory of 1 GiB, resident",
+        "MiB",
+        16.0,
         "",
     ),
     figure("agent-binary-bytes", "etcd-agent, stripped", "bytes", 12.0 * MIB, ""),

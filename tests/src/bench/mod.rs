@@ -2,7 +2,7 @@
 //!
 //! * [`figures`] is the list: ids, units, and the limits that are wanted.
 //! * Each experiment measures one or several of them, on a [`stand`]: [`form`], [`replace`], [`quorum_loss`], [`recover`], [`scale`],
-//!   [`ten`], [`agent`], [`sizes`], [`links`].
+//!   [`ten`], [`agent`], [`inspect`], [`sizes`], [`links`].
 //! * [`report`] prints the table and keeps `target/bench/figures.json`.
 //!
 //! A time is what a client sees: from sending the request until the watch delivers the object with the wanted status.
@@ -14,6 +14,7 @@ pub mod experiment;
 pub mod figures;
 pub mod follow;
 pub mod form;
+pub mod inspect;
 pub mod links;
 pub mod process;
 pub mod quorum_loss;

@@ -5,7 +5,7 @@
     reason = "a scenario is one future with everything in it, and there is one a process"
 )]
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 use crds::{EtcdCluster, EtcdClusterStatus, EtcdMember, MemberRole, labels};
@@ -137,6 +137,11 @@ impl<'a> Cluster<'a> {
         let claim: PersistentVolumeClaim = self.world.api().get(&crds::names::member_claim(member)).await?;
         let volume = claim.spec.and_then(|spec| spec.volume_name).context("no volume yet")?;
         Volume::new(self.world.stage.kube.folder().volumes().join(volume))
+    }
+
+    /// The data volume of a member, as long as its etcd container runs.
+    pub async fn mounted_volume(&self, member: &str) -> Result<PathBuf> {
+        Ok(Process::supervisor(&self.pod_uid(member).await?)?.path(proto::pod::DATA_VOLUME))
     }
 
     /// Deletes the Pod of a member as `kubectl delete pod` does, or with no time to end.

@@ -1,6 +1,6 @@
 //! Processes of Pods, as the host sees them: the host's process IDs are valid whatever namespace they live in.
 
-use std::fs;
+use std::{fs, path::PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
@@ -71,6 +71,12 @@ impl Process {
     /// SIGCONT: it goes on.
     pub fn go_on(self) -> Result<()> {
         self.signal(Signal::CONT)
+    }
+
+    /// A path as it sees it.
+    #[must_use]
+    pub fn path(self, path: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root{path}", self.pid))
     }
 
     fn signal(self, signal: Signal) -> Result<()> {

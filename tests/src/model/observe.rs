@@ -261,6 +261,7 @@ impl Sim {
                 fenced: false,
                 fence_ordered: false,
                 log: None,
+                quarantined: Vec::new(),
             },
             process: Process {
                 state: match pod.process {

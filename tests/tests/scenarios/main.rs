@@ -11,6 +11,7 @@ mod api;
 mod api_server;
 mod by_hand;
 mod deletion;
+mod disks;
 mod divergence;
 mod drain;
 mod edits;

@@ -69,6 +69,7 @@ fn report(name: &str, state: DirectoryState, log: Option<Log>) -> Report {
             bytes: 0,
             fenced: false,
             fence_ordered: false,
+            quarantined: Vec::new(),
             log,
         },
         process: Process {
