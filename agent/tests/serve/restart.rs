@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use proto::agent as wire;
+use proto::agent::data_directory::State as Directory;
 use proto::agent::process::State as Process;
 
 use crate::support::cluster::{keys, seeded};
 use crate::support::operator::await_report;
 use crate::support::pod::Pod;
-use crate::support::read::{exit, member_id, nonce, pid, process, serves};
+use crate::support::read::{directory, exit, member_id, nonce, pid, process, serves};
 use crate::support::test;
 
 #[test]
@@ -124,7 +125,7 @@ fn etcd_restarts_without_the_agent_with_the_configuration_it_was_given() {
 }
 
 #[test]
-fn an_etcd_that_runs_under_other_ids_than_recorded_is_stopped_and_held() {
+fn a_log_of_other_ids_than_recorded_is_held_as_foreign_before_etcd_starts_on_it() {
     test::run(async |net, ca| {
         let mut pod = Pod::started(&net, &ca, "c-a", "3.6");
         let operator = seeded(&pod, "t").await;
@@ -133,7 +134,7 @@ fn an_etcd_that_runs_under_other_ids_than_recorded_is_stopped_and_held() {
         let identity = std::fs::read_to_string(pod.ours("identity.json")).unwrap();
         std::fs::write(pod.ours("identity.json"), identity.replace(&real, "00000000000000ab")).unwrap();
         pod.start_container();
-        let held = |report: &wire::Report| process(report) == Process::Held && exit(report) == "Clean";
+        let held = |report: &wire::Report| process(report) == Process::Held && directory(report) == Directory::Foreign;
         let report = operator.until("etcd held", held).await;
         for id in [real.as_str(), "00000000000000ab"] {
             assert!(
