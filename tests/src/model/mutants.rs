@@ -430,6 +430,7 @@ fn gone(id: Id, at: jiff::Timestamp) -> Link {
                 nonce: format!("lost-{id}"),
                 started: false,
                 identity: None,
+                quarantined: Vec::new(),
                 bytes: 0,
                 fenced: false,
                 fence_ordered: false,
