@@ -7,10 +7,11 @@ use proto::agent as wire;
 use proto::names;
 use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_stream::StreamExt as _;
 
 use crate::support::cluster::seeded;
+use crate::support::net::STRANGER;
 use crate::support::operator::{PATIENCE, await_report};
 use crate::support::pki::{Ca, Leaf};
 use crate::support::pod::{CLUSTER_UID, Pod};
@@ -182,8 +183,12 @@ fn silent_connections_keep_neither_the_operator_nor_a_monitor_out() {
         pod.link().await;
         let mut held = Vec::new();
         for _ in 0..40 {
-            held.push(TcpStream::connect((pod.address, 2383)).await.unwrap());
-            held.push(TcpStream::connect((pod.address, 2382)).await.unwrap());
+            for port in [2382, 2383] {
+                // From another address than the operator's: each has its own share.
+                let socket = TcpSocket::new_v4().unwrap();
+                socket.bind((STRANGER, 0).into()).unwrap();
+                held.push(socket.connect((pod.address, port).into()).await.unwrap());
+            }
         }
         let asked = Instant::now();
         assert!(gets_in(&pod, &ca.operator(), &ca.pem()).await);

@@ -313,7 +313,8 @@ fn one_transition_is_one_event() {
     sim.kill_pod(&names[1]);
     sim.refresh();
     let (lost, reasons) = told(&sim, &old);
-    assert_eq!(reasons, ["QuorumLost"]);
+    // The second one is another piece of news: that a person has to decide, and who holds what.
+    assert_eq!(reasons, ["QuorumLost", "WaitingForDecision"]);
     assert!(told(&sim, &lost).1.is_empty());
 }
 

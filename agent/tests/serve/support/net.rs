@@ -76,6 +76,9 @@ impl Drop for Namespace {
     }
 }
 
+/// Another address of the hub than the one that calls come from: somebody else's.
+pub const STRANGER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+
 /// A network of Pods.
 pub struct Net {
     hub: Namespace,
@@ -89,6 +92,7 @@ impl Net {
         // With an address of its own: else it has that of one of its ports, and loses it when that Pod goes.
         hub.ip("link add br0 address 02:00:00:00:00:01 type bridge");
         hub.ip("addr add 10.77.0.1/24 dev br0");
+        hub.ip(&format!("addr add {STRANGER}/24 dev br0"));
         hub.ip("link set br0 up");
         let file = File::open(hub.path()).expect("the namespace's file");
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).expect("setns needs CAP_SYS_ADMIN");
