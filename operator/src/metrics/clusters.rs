@@ -66,16 +66,25 @@ impl Clusters {
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder, now: Timestamp) -> fmt::Result {
         let clusters = self.lock().clone();
         for (name, help, read) in GAUGES {
+            let mut values = clusters
+                .iter()
+                .filter_map(|(key, seen)| Some((key, read(seen, now)?)))
+                .peekable();
+            // A family without values is no news, and some readers do not understand it.
+            if values.peek().is_none() {
+                continue;
+            }
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for (key, seen) in &clusters {
-                if let Some(value) = read(seen, now) {
-                    encode(&mut family, key, value)?;
-                }
+            for (key, value) in values {
+                encode(&mut family, key, value)?;
             }
         }
         let mut waits: BTreeMap<&'static str, u64> = BTreeMap::new();
         for reason in clusters.values().flat_map(|seen| &seen.state.waits) {
             *waits.entry(reason).or_default() += 1;
+        }
+        if waits.is_empty() {
+            return Ok(());
         }
         let help = "Clusters that wait for something, by what it is";
         let mut family = encoder.encode_descriptor("waits", help, None, MetricType::Gauge)?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use crds::{EtcdDefrag, EtcdDefragPolicy, EtcdRecovery, EtcdSnapshot, EtcdSnapshotPolicy};
+use crds::{EtcdDefrag, EtcdDefragPolicy, EtcdSnapshot, EtcdSnapshotPolicy};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::PostParams;
 use serde_json::json;
@@ -123,9 +123,9 @@ fn the_operators_pages_are_where_they_are_expected() -> Outcome {
 #[test]
 fn what_is_not_acted_on_yet_is_said() -> Outcome {
     scenario("not-yet", async |world| {
-        let later = json!({ "recovery": { "quorumLoss": "Automatic" }, "rollout": { "paused": true } });
+        let later = json!({ "recovery": { "restoreFrom": { "snapshotRef": { "name": "latest" } } } });
         let cluster = world.create("c", &spec::with(spec::memory(1), &later)).await?;
-        let parts = ["recovery.quorumLoss"];
+        let parts = ["spec.recovery.restoreFrom"];
         cluster
             .says(FORMATION, "NotImplemented", "True", &["NotImplemented"], &parts)
             .await?;
@@ -151,8 +151,6 @@ fn what_is_not_acted_on_yet_is_said() -> Outcome {
             .api::<EtcdDefragPolicy>()
             .create(&posted, &typed(object(schedule))?)
             .await?;
-        let recovery = object(json!({ "clusterRef": cluster_ref, "fromMember": { "best": true } }));
-        world.api::<EtcdRecovery>().create(&posted, &typed(recovery)?).await?;
 
         said(world, "EtcdSnapshot", async || {
             Ok(world
@@ -187,16 +185,6 @@ fn what_is_not_acted_on_yet_is_said() -> Outcome {
         said(world, "EtcdDefragPolicy", async || {
             Ok(world
                 .api::<EtcdDefragPolicy>()
-                .get("x")
-                .await?
-                .status
-                .unwrap_or_default()
-                .conditions)
-        })
-        .await?;
-        said(world, "EtcdRecovery", async || {
-            Ok(world
-                .api::<EtcdRecovery>()
                 .get("x")
                 .await?
                 .status
