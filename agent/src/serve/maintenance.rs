@@ -76,6 +76,7 @@ impl Maintenance {
 }
 
 /// As the operator reads it: may the same be asked again?
+#[must_use]
 pub fn status(error: &EtcdError) -> Status {
     match error.class() {
         Class::Retry => Status::unavailable(error.to_string()),

@@ -94,7 +94,7 @@ async fn look(links: &Links, key: &ClusterKey, cluster: Option<Id>, asked: Vec<A
                 answers.push(answer(&hash));
             }
             Ok(hash) => {
-                tracing::debug!(%member, asked = %of.id, answered = %Id(hash.member_id), "another member answered")
+                tracing::debug!(%member, asked = %of.id, answered = %Id(hash.member_id), "another member answered");
             }
             Err(error) => untold(&error),
         }

@@ -123,9 +123,10 @@ fn quota(view: &View) -> Option<i64> {
 
 fn near_quota(view: &View, old: &[Condition]) -> Option<String> {
     let quota = quota(view)?;
-    let part = match conditions::is_true(old, ConditionType::QuotaPressure) {
-        true => NEAR_NO_MORE,
-        false => NEAR,
+    let part = if conditions::is_true(old, ConditionType::QuotaPressure) {
+        NEAR_NO_MORE
+    } else {
+        NEAR
     };
     let sizes = view.facts.members.iter().filter_map(|member| {
         let size = member.link.live()?.etcd.as_ref()?.db_size;

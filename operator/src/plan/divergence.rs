@@ -129,9 +129,10 @@ fn due(view: &View, since: Timestamp, asked: &[Asked]) -> Timestamp {
     let Some(last) = hashes.looks.last() else {
         // Runs that this process has seen begin; all others are looked at some time within the usual one.
         let fresh = asked.iter().any(|asked| asked.started_at >= since.as_second());
-        return match fresh || hashes.corrupt_since.is_some() {
-            true => view.facts.now,
-            false => since + EVERY.mul_f64(share(&view.facts.cluster.uid)),
+        return if fresh || hashes.corrupt_since.is_some() {
+            view.facts.now
+        } else {
+            since + EVERY.mul_f64(share(&view.facts.cluster.uid))
         };
     };
     let trouble = asked.iter().any(|asked| !last.asked.contains(asked))

@@ -132,11 +132,12 @@ impl<'a> Cluster<'a> {
         Ok(())
     }
 
-    /// The data volume of a member on a disk.
+    /// The data volume of a member on a disk whose Pod runs.
     pub async fn volume(&self, member: &str) -> Result<Volume> {
         let claim: PersistentVolumeClaim = self.world.api().get(&crds::names::member_claim(member)).await?;
         let volume = claim.spec.and_then(|spec| spec.volume_name).context("no volume yet")?;
-        Volume::new(self.world.stage.kube.folder().volumes().join(volume))
+        let node = Process::supervisor(&self.pod_uid(member).await?)?.parent()?;
+        Volume::new(node, &self.world.stage.kube.folder().volumes().join(volume))
     }
 
     /// The data volume of a member, as long as its etcd container runs.

@@ -97,6 +97,15 @@ impl Process {
         self.pid
     }
 
+    /// Its parent. Of the first process of a container: the shim, which is in the mount namespace of the node.
+    pub fn parent(self) -> Result<Self> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
+        let rest = stat.rsplit_once(')').context("malformed")?.1;
+        let pid = rest.split_whitespace().nth(1).context("malformed")?.parse()?;
+        let started = start_of(pid)?;
+        Ok(Self { pid, started })
+    }
+
     /// The network namespace that it is in.
     #[must_use]
     pub fn network(self) -> String {

@@ -5,35 +5,49 @@ use std::{
     io::{ErrorKind, Write},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use anyhow::{Context, Result, ensure};
-use rustix::mount::{MountFlags, mount_remount};
+
+use super::Process;
 
 /// What [`Volume::fill`] writes.
 const FILLER: &str = "filler";
 /// Blocks of it.
 const BLOCK: usize = 1 << 20;
 
-/// A mounted volume.
+/// A mounted volume, as long as a Pod uses it: only the node's mount namespace has it.
 #[derive(Clone, Debug)]
-pub struct Volume(PathBuf);
+pub struct Volume {
+    /// A process in that namespace.
+    node: Process,
+    /// Where it is mounted there.
+    path: String,
+}
 
 impl Volume {
-    pub(super) fn new(path: PathBuf) -> Result<Self> {
-        ensure!(path.is_dir(), "{} is no volume", path.display());
-        Ok(Self(path))
+    pub(super) fn new(node: Process, path: &Path) -> Result<Self> {
+        let path = path.to_str().context("not UTF-8")?.to_owned();
+        let volume = Self { node, path };
+        let root = volume.root();
+        ensure!(root.is_dir(), "{} is no volume", root.display());
+        Ok(volume)
+    }
+
+    fn root(&self) -> PathBuf {
+        self.node.path(&self.path)
     }
 
     /// etcd's database.
     #[must_use]
     pub fn database(&self) -> PathBuf {
-        self.0.join("member/snap/db")
+        self.root().join("member/snap/db")
     }
 
     /// Takes all the space that is left.
     pub fn fill(&self) -> Result<()> {
-        let mut file = File::create(self.0.join(FILLER))?;
+        let mut file = File::create(self.root().join(FILLER))?;
         for size in [BLOCK, 4096, 512] {
             let block = vec![1_u8; size];
             loop {
@@ -50,11 +64,17 @@ impl Volume {
 
     /// Lets only so many more files be made; `None`: as many as one likes.
     pub fn leave_files(&self, count: Option<u64>) -> Result<()> {
-        let stat = rustix::fs::statvfs(&self.0)?;
+        let stat = rustix::fs::statvfs(self.root())?;
         let limit = count.map_or(0, |count| stat.f_files - stat.f_ffree + count);
-        let options = std::ffi::CString::new(format!("nr_inodes={limit}"))?;
-        mount_remount(&self.0, MountFlags::empty(), options.as_c_str())
-            .with_context(|| format!("cannot limit the files of {}", self.0.display()))
+        // A mount is changed only from its own namespace.
+        let done = Command::new("nsenter")
+            .args([&format!("--target={}", self.node.id()), "--mount", "mount", "-o"])
+            .args([&format!("remount,nr_inodes={limit}"), &self.path])
+            .output()
+            .context("nsenter cannot be run")?;
+        let said = String::from_utf8_lossy(&done.stderr);
+        ensure!(done.status.success(), "cannot limit the files of {}: {said}", self.path);
+        Ok(())
     }
 }
 

@@ -173,7 +173,7 @@ fn d03_d31_d12_a_damaged_log_is_found_before_etcd_starts_on_it_and_filled_again(
             &members[0],
             "a flipped byte of the log",
             flip,
-            &["Damaged", "checksum"],
+            &["Damaged", "WAL"],
         )
         .await?;
         heals(
