@@ -133,7 +133,7 @@ impl Experiment {
             Self::LostNodes => quorum_loss::nodes(stand?, number).await,
             Self::Scale => scale::sizes(stand?, number).await,
             Self::WriteGap => Box::pin(scale::write_gap(stand?, number)).await,
-            Self::Resume => scale::resume(stand?, number).await,
+            Self::Resume => Box::pin(scale::resume(stand?, number)).await,
         }
     }
 }

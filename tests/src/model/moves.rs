@@ -96,8 +96,11 @@ pub enum Move {
     DeleteCluster,
 }
 
+/// A word, and the move of a member that it stands for.
+type Named = (&'static str, fn(Name) -> Move);
+
 /// Moves with a member's name, by their words.
-const NAMED: &[(&str, fn(Name) -> Move)] = &[
+const NAMED: &[Named] = &[
     ("go", Move::Go),
     ("lose-pod", Move::LosePod),
     ("evict-pod", Move::EvictPod),
@@ -523,8 +526,8 @@ impl Sim {
                         .find(|entry| entry.peer_url == url)
                         .map(|entry| entry.id)
                 });
-                let removed = id.is_some_and(|id| self.etcd.remove(id).is_ok());
-                removed
+
+                id.is_some_and(|id| self.etcd.remove(id).is_ok())
             }
             Move::Lead(_) => {
                 let new = id.is_some() && self.etcd.leader.is_some() && self.etcd.leader != id;

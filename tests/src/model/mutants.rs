@@ -127,6 +127,7 @@ pub fn mutants() -> Vec<Mutant> {
     all
 }
 
+#[allow(clippy::too_many_lines, reason = "a list")]
 fn of_membership() -> Vec<Mutant> {
     vec![
         Mutant {
@@ -135,7 +136,7 @@ fn of_membership() -> Vec<Mutant> {
                     if let Some(etcd) = &mut report.etcd {
                         etcd.applied = etcd.commit;
                     }
-                })
+                });
             },
             ..mutant("a learner is promoted too early", "3", edited(&[4], &[], 0))
         },
@@ -270,6 +271,7 @@ fn of_membership() -> Vec<Mutant> {
     ]
 }
 
+#[allow(clippy::too_many_lines, reason = "a list")]
 fn of_records() -> Vec<Mutant> {
     vec![
         Mutant {

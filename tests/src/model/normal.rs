@@ -130,7 +130,9 @@ impl<'s> Normal<'s> {
         }
         let mut ids = Vec::new();
         etcd.hash_rest(&mut self.to, &mut |id| ids.push(id));
-        ids.into_iter().for_each(|id| self.id(id));
+        for id in ids {
+            self.id(id);
+        }
         if !etcd.young.is_empty() {
             self.age(self.sim.connected_at, 5_000);
         }
@@ -268,7 +270,9 @@ impl<'s> Normal<'s> {
         self.put(sim.pass.len());
         for chain in &sim.pass {
             self.put(chain.len());
-            chain.iter().for_each(|step| self.step(step));
+            for step in chain {
+                self.step(step);
+            }
         }
         if let Some(refusal) = sim.refusal.as_ref().filter(|refusal| self.young(refusal.at, 10_000)) {
             self.put("refused");
@@ -301,7 +305,9 @@ impl<'s> Normal<'s> {
         let sim = self.sim;
         for names in [&sim.cut_off, &sim.isolated, &sim.stuck] {
             self.put(names.len());
-            names.iter().for_each(|name| self.word(name));
+            for name in names {
+                self.word(name);
+            }
         }
         self.put(sim.retained.len());
         sim.retained.iter().for_each(|claim| self.word(claim));

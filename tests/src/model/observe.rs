@@ -117,7 +117,7 @@ impl Sim {
             let id = self.id_of(&member.name);
             id.is_some_and(|id| self.etcd.members_at(id).is_ok())
         };
-        if asked.iter().any(|member| reads(&member)) {
+        if asked.iter().any(reads) {
             Fact::Known {
                 value: self.read_list(),
                 at: self.now,

@@ -198,11 +198,11 @@ impl Script {
         };
         run.sim.leader_index = true;
         for (number, line) in self.0.iter().enumerate() {
-            run.transcript.push_str(&format!("{line}\n"));
+            run.transcript.extend([&line.to_string(), "\n"]);
             run.sim.log.clear();
             let mut result = run.line(line, planner);
             for said in &run.sim.log {
-                run.transcript.push_str(&format!("{}\n", said.trim_end()));
+                run.transcript.extend([said.trim_end(), "\n"]);
             }
             if let (Ok(()), Some(broken)) = (&result, &run.sim.violation) {
                 result = Err(format!("invariant {}: {}", broken.invariant, broken.what));

@@ -51,6 +51,7 @@ impl fmt::Display for Op {
 }
 
 /// What a trace may choose from, beside the model.
+#[allow(clippy::struct_excessive_bools, reason = "independent facts, each of its own")]
 pub(crate) struct Options<'a> {
     pub(crate) model: &'a Etcd,
     /// Members that were running when the network was cut, and so know the list of then.
@@ -69,6 +70,7 @@ pub(crate) struct Options<'a> {
 }
 
 impl Options<'_> {
+    #[allow(clippy::too_many_lines, reason = "a table")]
     pub(crate) fn choose(&self, random: &mut fastrand::Rng) -> Op {
         let model = self.model;
         let listed: Vec<Id> = model.list.iter().map(|entry| entry.id).collect();

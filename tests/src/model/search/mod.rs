@@ -246,7 +246,7 @@ impl Model for Search {
         if node.sim.violation.is_some() {
             return;
         }
-        self.profile.calm(node, moves);
+        Profile::calm(node, moves);
         if node.faults > 0 {
             self.profile.faulty(&node.sim, moves);
         }
@@ -264,7 +264,7 @@ impl Model for Search {
         let (mut faults, mut edits) = (node.faults, node.edits);
         match it {
             Move::Scale(_) => edits -= 1,
-            ref other if self.profile.is_fault(other) => faults -= 1,
+            ref other if Profile::is_fault(other) => faults -= 1,
             _ => {}
         }
         Some(Node::new(sim, faults, edits))

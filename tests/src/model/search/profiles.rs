@@ -188,7 +188,7 @@ impl Profile {
     }
 
     /// What happens without any fault.
-    pub(super) fn calm(&self, node: &Node, moves: &mut Vec<Move>) {
+    pub(super) fn calm(node: &Node, moves: &mut Vec<Move>) {
         let sim = &node.sim;
         if sim.pass.is_empty() {
             moves.push(Move::Look);
@@ -257,7 +257,7 @@ impl Profile {
     }
 
     /// It counts against the number of faults.
-    pub(super) fn is_fault(&self, it: &Move) -> bool {
+    pub(super) fn is_fault(it: &Move) -> bool {
         match it {
             Move::Look
             | Move::Act
