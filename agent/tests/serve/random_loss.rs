@@ -180,6 +180,6 @@ fn no_write_that_a_surviving_log_holds_is_lost_at_any_moment() {
         .as_secs();
     let seeds = one.map_or_else(|| (first..first + runs).collect(), |seed| vec![seed]);
     for seed in seeds {
-        test::run(async |net, ca| run(&net, &ca, seed).await);
+        test::run(async |net, ca| Box::pin(run(&net, &ca, seed)).await);
     }
 }

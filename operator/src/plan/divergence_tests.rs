@@ -19,11 +19,12 @@ fn look(answers: &[(u64, i64, i64, u32)]) -> Look {
     }
 }
 
+type Row<'a> = (&'a str, &'a [Id], &'a [(u64, i64, i64, u32)], Verdict);
+
 #[test]
 fn d19_only_equal_revisions_are_compared_and_only_a_majority_of_all_voters_is_believed() {
     let three = &VOTERS[..3];
     let ids = |ids: &[u64]| ids.iter().copied().map(Id).collect::<Vec<_>>();
-    type Row<'a> = (&'a str, &'a [Id], &'a [(u64, i64, i64, u32)], Verdict);
     let rows: &[Row] = &[
         (
             "all alike",

@@ -17,7 +17,7 @@ type Damage = fn(&Path) -> Result<()>;
 
 /// The same member, in the same Pod, with a new ID and with all data. A busy machine has its share in it: what it
 /// should take is measured elsewhere.
-const REFILL: Duration = Duration::from_secs(60);
+const REFILL: Duration = Duration::from_mins(1);
 
 async fn id_of(cluster: &Cluster<'_>, member: &str) -> Result<String> {
     let listed = cluster.listed().await?;

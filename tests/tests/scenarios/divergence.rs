@@ -118,7 +118,7 @@ fn d19_members_of_whom_no_majority_holds_the_same_are_told_of_and_left_alone() -
         corrupt(&cluster, &members[1..]).await?;
         cluster
             .says(
-                Duration::from_secs(120),
+                Duration::from_mins(2),
                 "DataDiverged",
                 "True",
                 &["NoMajority"],

@@ -153,6 +153,7 @@ fn is_of_the_new_spec(pod: &Pod) -> Result<()> {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a list of edits")]
 fn edits_of_every_field_during_formation_growth_and_rest_break_nothing() -> Outcome {
     scenario("edits", async |world| {
         // While it forms: the last word counts, for all of its members.

@@ -11,21 +11,17 @@ use tests::harness::{Cluster, FORMATION, Outcome, Process, World, condition, hol
 async fn write_until_full(cluster: &Cluster<'_>, member: &str) -> Result<()> {
     let value = "x".repeat(100_000);
     let mut number = 0;
-    until(
-        "etcd has ended for want of space",
-        Duration::from_secs(120),
-        async || {
-            let mut etcd = cluster.etcd().await?;
-            for _ in 0..20 {
-                number += 1;
-                etcd.put(&format!("fill/{}", number % 50), &value).await?;
-            }
-            let exit = cluster.member(member).await?.status.and_then(|status| status.exit);
-            let exit = exit.context("it runs")?;
-            ensure!(exit.class == "DiskFull", "{exit:?}");
-            Ok(())
-        },
-    )
+    until("etcd has ended for want of space", Duration::from_mins(2), async || {
+        let mut etcd = cluster.etcd().await?;
+        for _ in 0..20 {
+            number += 1;
+            etcd.put(&format!("fill/{}", number % 50), &value).await?;
+        }
+        let exit = cluster.member(member).await?.status.and_then(|status| status.exit);
+        let exit = exit.context("it runs")?;
+        ensure!(exit.class == "DiskFull", "{exit:?}");
+        Ok(())
+    })
     .await
 }
 
@@ -33,7 +29,7 @@ async fn says_full(world: &World, cluster: &Cluster<'_>, member: &str, reason: &
     let _ = world;
     let parts = [member, "spec.storage.size"];
     cluster
-        .says(Duration::from_secs(60), "DiskFull", "True", &[reason], &parts)
+        .says(Duration::from_mins(1), "DiskFull", "True", &[reason], &parts)
         .await?;
     let status = cluster.member(member).await?.status.context("no status")?;
     says(&status.conditions, "DiskFull", "True", &[reason], &parts)?;

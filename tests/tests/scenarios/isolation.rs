@@ -25,7 +25,7 @@ async fn latencies(world: &World, clusters: &[Cluster<'_>], value: &str) -> Resu
             .await?;
         until(
             &format!("{} is as edited", cluster.name),
-            Duration::from_secs(60),
+            Duration::from_mins(1),
             async || {
                 let service = world.api::<Service>().get(&format!("{}-client", cluster.name)).await?;
                 ensure!(
