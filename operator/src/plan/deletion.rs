@@ -5,7 +5,7 @@ use super::{
     node_loss,
     step::{Plan, Step, WaitReason},
     unanswered,
-    view::View,
+    view::{MemberView, View},
 };
 
 /// The whole cluster ends: let every member go, ask etcd nothing, make nothing (scenarios M16, U17).
@@ -66,7 +66,10 @@ pub(super) fn retain_all(view: &View, plan: &mut Plan) -> bool {
         }
         return false;
     }
-    if voters.any(|member| !member.fact.deleting) {
+    // What is in memory cannot be kept: where there may be some, others are filled from it before anything goes.
+    let fills_others =
+        |member: &MemberView| view.facts.cluster.spec.medium == Medium::Memory && may_have_memory(member);
+    if voters.any(|member| !member.fact.deleting || fills_others(member)) {
         return false;
     }
     for member in view
@@ -87,6 +90,11 @@ pub(super) fn retain_all(view: &View, plan: &mut Plan) -> bool {
     }
     plan.wait(WaitReason::MembersLost, None, lost(view));
     true
+}
+
+/// Its Pod is there, and no agent says that nothing is in it.
+fn may_have_memory(member: &MemberView) -> bool {
+    member.fact.pod.ours().is_some() && member.has_data() != Some(false)
 }
 
 /// For a person: what is left, and what can be done.

@@ -179,8 +179,9 @@ fn start_seed(view: &View, seed: &Seed, plan: &mut Plan) {
                 }
             }
         }
-        // It was lost before any client was led to it, and another one is ready.
-        DirectoryState::Damaged if another_is_ready(view, name) => start_over(view, plan),
+        // It was lost before any client was led to it, and another one is ready. What it has goes aside first: under the
+        // next incarnation it would be of an older history, which only a person may touch.
+        DirectoryState::Damaged if another_is_ready(view, name) => set_aside(view, member.fact, report, plan),
         DirectoryState::Damaged | DirectoryState::Foreign | DirectoryState::Unreadable => plan.wait(
             WaitReason::DataDirectory,
             Some(name),
@@ -190,6 +191,28 @@ fn start_seed(view: &View, seed: &Seed, plan: &mut Plan) {
                 report.directory.detail
             ),
         ),
+    }
+}
+
+/// With a new nonce it is no longer the seed that was recorded.
+fn set_aside(view: &View, member: &Member, report: &Report, plan: &mut Plan) {
+    let name = member.name.as_str();
+    plan.wait(
+        WaitReason::DataDirectory,
+        Some(name),
+        format!(
+            "{name} was to start the cluster, and its directory is damaged: it is set aside, and another one starts"
+        ),
+    );
+    let Some(identity) = &report.directory.identity else {
+        return start_over(view, plan);
+    };
+    let order = Order::Quarantine {
+        incarnation: view.facts.cluster.record.incarnation,
+        removed: identity.member_id,
+    };
+    if orders::not_just_sent(view.facts, member, &order, plan) {
+        plan.chain(orders::send(member, None, order));
     }
 }
 

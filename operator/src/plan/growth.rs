@@ -37,10 +37,19 @@ pub(super) fn create_members(view: &View, plan: &mut Plan) {
     }
 }
 
+/// A lone voter whose object is being deleted: no quorum stands without it before another one votes.
+fn leaves_after_another(view: &View, member: &MemberView) -> bool {
+    member.fact.deleting && member.is_voter() && view.voters() == 1
+}
+
 /// Promotes a learner that has caught up. True: a consensus step is in the plan, or must be waited for.
 pub(super) fn promote(view: &View, via: &str, plan: &mut Plan) -> bool {
     let voters = view.voters();
-    let own_voters = view.members.iter().filter(|member| member.is_voter()).count();
+    let own_voters = view
+        .members
+        .iter()
+        .filter(|member| member.is_voter() && !leaves_after_another(view, member))
+        .count();
     let lone_and_expecting = voters == 1 && company_expected(view);
     for member in &view.members {
         let Standing::Learner(id) = member.standing else {
@@ -159,7 +168,11 @@ pub(super) fn add(view: &View, via: &str, plan: &mut Plan) -> bool {
     };
     let learners = list.members.iter().filter(|member| member.learner).count();
     let voters = view.voters();
-    let listed = view.members.iter().filter(|member| member.listed.is_some()).count();
+    let listed = view
+        .members
+        .iter()
+        .filter(|member| member.listed.is_some() && !leaves_after_another(view, member))
+        .count();
     if listed >= view.target() {
         return false;
     }

@@ -32,7 +32,11 @@ pub fn member(
     let etcd = report.and_then(|report| report.etcd.as_ref());
     let pod = fact.pod.ours();
     status.observed_generation = generation;
-    status.member_id = id_of(member);
+    // By an ID without a binding and without a word of an agent, members of other operators are known: one of ours that
+    // was admitted and has lost its Pod before anything of it was written must not look like these.
+    if fact.record.binding.is_some() || fact.record.heard || report.is_some() {
+        status.member_id = id_of(member);
+    }
     status.is_voter = member.is_voter();
     status.role = Some(role(view, member));
     status.pod_name = pod.map(|_| fact.name.clone());

@@ -5,7 +5,10 @@ use operator::plan::{
     step::{Order, Step},
 };
 
-use super::world::{Disk, Sim, SimProcess};
+use super::{
+    check::Before,
+    world::{Disk, Sim, SimProcess},
+};
 
 /// What comes next for a member, without anybody's doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,7 +187,11 @@ impl Sim {
         if once && (refused || disk.unreadable || disk.damaged) {
             return false;
         }
-        let replayed = once && disk.started;
+        let before = Before {
+            formed,
+            replayed: once && disk.started,
+            damaged: disk.damaged,
+        };
         match order {
             Order::Seed {
                 member_id,
@@ -221,7 +228,7 @@ impl Sim {
         if once {
             self.start(index, SimProcess::Starting(0));
         }
-        self.check_order(name, nonce, order, formed, replayed);
+        self.check_order(name, nonce, order, before);
         self.refresh();
         true
     }

@@ -49,6 +49,17 @@ impl Checks {
     }
 }
 
+/// How it was when an order came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Before {
+    /// There was a cluster.
+    pub formed: bool,
+    /// The order had been carried out on that directory.
+    pub replayed: bool,
+    /// The directory was damaged.
+    pub damaged: bool,
+}
+
 /// Its place has been gone for as long as is waited for it, by Kubernetes' word, or a person wants another one.
 fn place_is_gone(facts: &Facts, place: &Place) -> bool {
     let lost = match place.volume {
@@ -88,7 +99,12 @@ impl Sim {
     }
 
     /// What an order does to a directory (invariants 4, 6, 12).
-    pub(super) fn check_order(&mut self, name: &str, nonce: &str, order: &Order, formed: bool, replayed: bool) {
+    pub(super) fn check_order(&mut self, name: &str, nonce: &str, order: &Order, before: Before) {
+        let Before {
+            formed,
+            replayed,
+            damaged,
+        } = before;
         self.must(12, !replayed, || {
             format!(
                 "{} is carried out by {name} on {nonce}, which has started",
@@ -107,8 +123,9 @@ impl Sim {
                 self.violated(4, twice);
             }
             Order::Quarantine { removed, .. } => {
+                // Before the cluster is recorded nobody was led to it, and a damaged seed makes room for another.
                 let listed = self.etcd.entry(*removed).is_some();
-                self.must(6, !listed, || {
+                self.must(6, !listed || (damaged && self.record.cluster_id.is_none()), || {
                     format!("the directory of {name} is set aside while etcd counts on {removed}")
                 });
             }

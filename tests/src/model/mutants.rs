@@ -151,7 +151,7 @@ fn of_membership() -> Vec<Mutant> {
             ..mutant(
                 "a member is removed before a quorum stands without it",
                 "2",
-                three(&[Fault::Disks, Fault::Etcd], 2),
+                three(&[Fault::People, Fault::Etcd], 2),
             )
         },
         Mutant {
@@ -161,7 +161,15 @@ fn of_membership() -> Vec<Mutant> {
                 }
             },
             remembers: true,
-            ..mutant("it acts on a stale list", "", edited(&[4, 2], &[Fault::Disks], 1))
+            // Up and down again: whoever was admitted in between must not go without etcd's knowledge.
+            ..mutant(
+                "it acts on a stale list",
+                "6",
+                Profile {
+                    edits: 2,
+                    ..edited(&[4, 3], &[], 0)
+                },
+            )
         },
         Mutant {
             edit: |facts, plan| {
@@ -284,8 +292,9 @@ fn of_records() -> Vec<Mutant> {
                 }
             },
             ..mutant(
+                // Recorded before it is ordered: that the ID is bound to a second directory is seen first.
                 "`new` is given twice",
-                "4",
+                "5",
                 Profile {
                     formed: false,
                     ..three(&[Fault::Disks], 1)

@@ -288,7 +288,8 @@ impl<'s> Normal<'s> {
             self.put("nudged");
             self.age(nudged.last, 500);
         }
-        if let Some(list) = &sim.last_list {
+        if let Some((read, list)) = &sim.last_list {
+            self.age(*read, 2_001);
             self.list(list);
         }
     }

@@ -1,5 +1,6 @@
 //! The facts that an operator would gather of the model.
 
+use jiff::{SignedDuration, Timestamp};
 use operator::plan::{
     facts::{Claim, Cluster, Fact, Facts, Leader, Link, Medium, Member, MemberList, Pod, PodFact, Services, Trouble},
     report::{Directory, DirectoryState, Etcd, Identity, Process, ProcessState, Report},
@@ -13,13 +14,16 @@ use super::{
     world::{Disk, Sim, SimMember, SimPod, SimProcess},
 };
 
+/// For so long a planner that (wrongly) remembers a list goes by it.
+const KEEPS: SignedDuration = SignedDuration::from_secs(2);
+
 impl Sim {
     /// What the operator does at the beginning of a pass: it gathers facts, asks again where it must, and plans.
     pub fn decide(&mut self, planner: &dyn Planner) -> (Facts, Plan) {
         let needed = reports_to_refresh(&self.facts());
         self.ask_again(&needed);
         let facts = self.facts();
-        let mut plan = planner.plan(&facts, self.last_list.as_ref());
+        let mut plan = planner.plan(&facts, self.last_list.as_ref().map(|(_, list)| list));
         if plan.has_consensus_step() {
             let counted_on: Vec<String> = facts
                 .members
@@ -34,7 +38,7 @@ impl Sim {
             if planner.confirms() && counted_on.iter().any(|name| self.late.contains_key(name)) {
                 self.ask_again(&counted_on);
                 let facts = self.facts();
-                plan = planner.plan(&facts, self.last_list.as_ref());
+                plan = planner.plan(&facts, self.last_list.as_ref().map(|(_, list)| list));
                 self.remember_list(planner, &facts);
                 return (facts, plan);
             }
@@ -44,8 +48,12 @@ impl Sim {
     }
 
     fn remember_list(&mut self, planner: &dyn Planner, facts: &Facts) {
-        if planner.remembers() {
-            self.last_list = facts.list.known().cloned().or(self.last_list.take());
+        let is_old = |read: Timestamp| facts.now.duration_since(read) > KEEPS;
+        if planner.remembers()
+            && self.last_list.as_ref().is_none_or(|(read, _)| is_old(*read))
+            && let Some(list) = facts.list.known()
+        {
+            self.last_list = Some((facts.now, list.clone()));
         }
     }
 

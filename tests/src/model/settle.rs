@@ -52,6 +52,12 @@ impl Sim {
             let mut disks = self.members.iter().filter_map(|member| member.disk.as_ref());
             return self.spec.replicas != 1 || !disks.any(damaged);
         }
+        // All voters' objects were deleted: their claims are kept, and nothing is made in their place (M12).
+        let mut voters = self.etcd.list.iter().filter(|entry| !entry.learner);
+        let deleted = |id| self.owner(id).is_none_or(|member| member.deleting);
+        if self.spec.medium == Medium::Disk && voters.all(|entry| deleted(entry.id)) {
+            return false;
+        }
         let whole = self
             .etcd
             .list

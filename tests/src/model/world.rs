@@ -68,8 +68,8 @@ pub struct Sim {
     pub cache: Option<Vec<SimMember>>,
     /// It was killed, and nobody can act before its Lease has run out.
     pub down: bool,
-    /// The list that was read last, for planners that (wrongly) remember it.
-    pub last_list: Option<MemberList>,
+    /// The list that was read last, and when, for planners that (wrongly) remember it.
+    pub last_list: Option<(Timestamp, MemberList)>,
 
     // The world around.
     /// The leader's index can be read from etcd itself.

@@ -37,3 +37,36 @@ fn a_seed_that_is_damaged_before_it_was_recorded_is_given_up_for_another() {
         runs(&format!("cluster 3 3.6.16 disk\n{turns}damage-disk c-001\nend\n"));
     }
 }
+
+/// Its ID was in its status, and nothing else: it looked as if another operator had made it, and nothing was touched any
+/// more.
+#[test]
+fn a_member_that_loses_its_pod_between_its_admission_and_its_first_report_is_not_taken_for_another_operators() {
+    runs(
+        "cluster 3 3.6.16 disk\nturn\nturn\nturn\nturn\nturn\nstall-watches\nturn\nturn\nevict-pod c-002\n\
+         turn\nturn\nturn\nturn\nturn\nend\nexpect voters=3\n",
+    );
+    for stalled in 4..9 {
+        for turns in 1..8 {
+            let (before, after) = ("turn\n".repeat(stalled), "turn\n".repeat(turns));
+            runs(&format!(
+                "cluster 7 3.6.16 disk\n{before}stall-watches\n{after}evict-pod c-002\n{after}end\n"
+            ));
+        }
+    }
+}
+
+/// Memory cannot be kept: others are filled from it before it goes.
+#[test]
+fn members_in_memory_that_are_all_deleted_by_hand_hand_their_data_on_before_they_go() {
+    for turns in 6..12 {
+        let turns = "turn\n".repeat(turns);
+        runs(&format!("cluster 1 3.5.35 memory\n{turns}delete-member c-001\nend\n"));
+    }
+    for between in ["", "turn\n", "turn\nturn\nturn\n"] {
+        runs(&format!(
+            "cluster 3 3.6.16 memory\nsettle\ndelete-member c-001\n{between}delete-member c-002\n{between}\
+             delete-member c-003\nend\nexpect voters=3\n"
+        ));
+    }
+}
