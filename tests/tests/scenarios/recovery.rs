@@ -70,10 +70,16 @@ async fn says_who_holds_what(cluster: &Cluster<'_>, survivor: &str) -> Result<()
         .await
 }
 
+/// Three members whose volumes have room for a second history beside the first.
+fn roomy(more: &serde_json::Value) -> serde_json::Value {
+    let room = spec::with(spec::disk(3), &json!({ "storage": { "size": "1Gi" } }));
+    spec::with(room, more)
+}
+
 #[test]
 fn d13_two_lost_disks_are_said_and_a_person_recovers_from_the_third() -> Outcome {
     scenario("d13", async |world| {
-        let cluster = world.create("c", &spec::disk(3)).await?;
+        let cluster = world.create("c", &roomy(&json!({}))).await?;
         cluster.settled(3).await?;
         recover(world, "early", json!({ "fromMember": { "best": true } })).await?;
         reaches(world, "early", RecoveryPhase::Failed, "quorum stands").await?;
@@ -127,7 +133,7 @@ fn d13_two_lost_disks_are_said_and_a_person_recovers_from_the_third() -> Outcome
 #[test]
 fn d27_a_recovery_goes_on_when_operator_agent_and_etcd_are_killed_in_it() -> Outcome {
     scenario("d27", async |world| {
-        let cluster = world.create("c", &spec::disk(3)).await?;
+        let cluster = world.create("c", &roomy(&json!({}))).await?;
         cluster.settled(3).await?;
         cluster.etcd().await?.fill("k", 50).await?;
         let members = cluster.member_names().await?;
@@ -155,7 +161,7 @@ fn d27_a_recovery_goes_on_when_operator_agent_and_etcd_are_killed_in_it() -> Out
 fn d30_automatic_recovers_when_the_others_are_provably_gone() -> Outcome {
     scenario("d30", async |world| {
         let automatic = json!({ "recovery": { "quorumLoss": "Automatic", "settleSeconds": 0 } });
-        let cluster = world.create("c", &spec::with(spec::disk(3), &automatic)).await?;
+        let cluster = world.create("c", &roomy(&automatic)).await?;
         cluster.settled(3).await?;
         cluster.etcd().await?.fill("k", 50).await?;
         let members = cluster.member_names().await?;
