@@ -18,6 +18,10 @@ pub const ADOPT_DATA: &str = "etcd-operator.cozystack.io/adopt-data";
 /// On a Pod that was taken out of its cluster's Services: the cluster's name.
 pub const HIDDEN_FROM: &str = "etcd-operator.cozystack.io/hidden-from";
 
+/// On a Pod whose agent is getting another image: the container (its ID) that goes. Until then what the Pod says of itself
+/// is of the old one.
+pub const AGENT_GOES: &str = "etcd-operator.cozystack.io/agent-goes";
+
 /// On a cluster: `"true"` makes peers use certificates that etcd signs itself; ignored when `spec.tls.peer` is set.
 pub const PEER_AUTO_TLS: &str = "etcd-operator.cozystack.io/peer-auto-tls";
 

@@ -50,6 +50,8 @@ pub(super) struct PodInfo {
     pub out_of_memory: Option<OutOfMemory>,
     /// Since when it has no place to run.
     pub times: super::pod::Times,
+    /// The agent's container, by its ID.
+    pub agent_container: Option<String>,
     /// The rest.
     pub pod: facts::Pod,
 }
@@ -152,6 +154,7 @@ pub(super) fn pod(object: &Pod) -> Option<Item<PodInfo>> {
         owners: object.metadata.owner_references.clone().unwrap_or_default(),
         out_of_memory: super::pod::out_of_memory(object),
         times: super::pod::times(object),
+        agent_container: super::pod::agent_container(object).map(str::to_owned),
         pod: super::pod::fact(object)?,
     };
     let cluster = cluster_of(&object.metadata).or_else(|| hidden_from(&object.metadata));

@@ -53,7 +53,7 @@ pub(super) fn fact(pod: &Pod) -> Option<facts::Pod> {
         created: pod.creation_timestamp().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
         deleting: pod.metadata.deletion_timestamp.is_some(),
         ended: matches!(phase, Some("Failed" | "Succeeded")),
-        ready: condition(pod, "Ready").is_some_and(|(status, ..)| status == "True"),
+        ready: condition(pod, "Ready").is_some_and(|(status, ..)| status == "True") && !agent_goes(pod),
         ip: status
             .and_then(|status| status.pod_ip.clone())
             .filter(|ip| !ip.is_empty()),
@@ -69,6 +69,20 @@ pub(super) fn fact(pod: &Pod) -> Option<facts::Pod> {
         trouble: trouble(pod),
         agent_fails: agent_fails(pod),
     })
+}
+
+/// The agent's container, by its ID.
+#[must_use]
+pub(super) fn agent_container(pod: &Pod) -> Option<&str> {
+    let statuses = pod.status.as_ref()?.init_container_statuses.as_ref()?;
+    let agent = statuses.iter().find(|status| status.name == AGENT_CONTAINER)?;
+    agent.container_id.as_deref()
+}
+
+/// Its agent was given another image, and kubelet has not acted yet: the Pod is ready by the old one's word (U23).
+fn agent_goes(pod: &Pod) -> bool {
+    let goes = pod.annotations().get(crds::annotations::AGENT_GOES);
+    goes.is_some_and(|goes| agent_container(pod) == Some(goes))
 }
 
 /// A kill of the etcd container for memory: on cgroup v2 the kernel ends all of its processes at once, the supervisor
@@ -181,6 +195,29 @@ mod tests {
         assert_eq!(version("localhost:5000/etcd:v3.5.0@sha256:abc"), Some("3.5.0".into()));
         assert_eq!(version("localhost:5000/etcd"), None);
         assert_eq!(version("etcd:latest"), None);
+    }
+
+    #[test]
+    fn u23_a_pod_is_not_ready_by_the_word_of_the_agent_that_goes() {
+        let pod = |goes: Option<&str>| -> Pod {
+            let annotations = goes.map(|id| serde_json::json!({ crds::annotations::AGENT_GOES: id }));
+            serde_json::from_value(serde_json::json!({
+                "metadata": { "uid": "u", "annotations": annotations },
+                "spec": { "containers": [] },
+                "status": {
+                    "conditions": [{ "type": "Ready", "status": "True" }],
+                    "initContainerStatuses": [{
+                        "name": AGENT_CONTAINER, "containerID": "containerd://new", "image": "", "imageID": "",
+                        "ready": true, "restartCount": 1,
+                    }],
+                },
+            }))
+            .unwrap()
+        };
+        let ready = |goes| fact(&pod(goes)).unwrap().ready;
+        assert!(ready(None));
+        assert!(ready(Some("containerd://old")));
+        assert!(!ready(Some("containerd://new")), "it is still the one that goes");
     }
 
     #[test]

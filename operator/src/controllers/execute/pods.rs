@@ -189,7 +189,10 @@ impl Executor<'_> {
             .take_turn(&self.world.cache, self.key, image, self.now())
             .map_err(|why| PassError::stale(step, why))?;
         let containers = [INSTALL_CONTAINER, AGENT_CONTAINER].map(|name| json!({"name": name, "image": image}));
-        let patch = json!({"metadata": {"uid": uid}, "spec": {"initContainers": containers}});
+        let goes = self.world.cache.pods.get(self.key, name);
+        let goes = goes.and_then(|pod| pod.agent_container.clone());
+        let metadata = json!({"uid": uid, "annotations": {crds::annotations::AGENT_GOES: goes}});
+        let patch = json!({"metadata": metadata, "spec": {"initContainers": containers}});
         self.patch_pod(step, "changing the image of an agent", name, Patch::Strategic(patch))
             .await
     }
