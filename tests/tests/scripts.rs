@@ -20,11 +20,8 @@ fn every_story_is_told_as_it_happens() {
     let mut wrong = Vec::new();
     for file in files {
         let told = fs::read_to_string(&file).unwrap();
-        let script: String = told
-            .lines()
-            .filter(|line| !line.starts_with(' '))
-            .map(|line| format!("{line}\n"))
-            .collect();
+        let at_the_margin = told.split_inclusive('\n').filter(|line| !line.starts_with(' '));
+        let script: String = at_the_margin.collect();
         let name = file.file_name().unwrap().to_string_lossy();
         let script = Script::parse(&script).unwrap_or_else(|failure| panic!("{name}: {failure}"));
         let happens = script.run().unwrap_or_else(|failure| panic!("{name}: {failure}"));
