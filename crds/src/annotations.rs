@@ -12,9 +12,6 @@ pub const ALLOW_DELETION: &str = "etcd-operator.cozystack.io/allow-deletion";
 /// On a member: `"true"` asks for a new volume now.
 pub const REPLACE: &str = "etcd-operator.cozystack.io/replace";
 
-/// On a member: a cluster ID; a person takes a foreign data directory of that ID for this cluster's own.
-pub const ADOPT_DATA: &str = "etcd-operator.cozystack.io/adopt-data";
-
 /// On a Pod that was taken out of its cluster's Services: the cluster's name.
 pub const HIDDEN_FROM: &str = "etcd-operator.cozystack.io/hidden-from";
 

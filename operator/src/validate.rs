@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crds::{
-    EtcdCluster, EtcdClusterSpec, EtcdMemberSpec, Storage, StorageMedium,
+    EtcdCluster, EtcdClusterSpec, EtcdMemberSpec, Storage, StorageMedium, annotations,
     etcdcluster::{EtcdClusterStatus, ObservedCluster, QuorumLossPolicy},
     names::ClusterName,
 };
@@ -53,11 +53,15 @@ pub fn spec(cluster: &EtcdCluster) -> Spec {
     if memory && *replicas == 0 && formed {
         invalid.push("a cluster in memory cannot be paused: replicas 0 would lose its data; delete it instead".into());
     }
-    let blocks_formation = blocks_formation(&cluster.spec);
+    let mut blocks_formation = blocks_formation(&cluster.spec);
+    // On a formed cluster it changes nothing that runs; members of one that was formed with it have no agents.
+    if !formed && has_peer_auto_tls(cluster) {
+        blocks_formation.push(format!("annotation {}", annotations::PEER_AUTO_TLS));
+    }
     let mut unsupported = blocks_formation.clone();
     unsupported.extend(not_acted_on(&cluster.spec));
-    if cluster.annotations().contains_key(crds::annotations::FENCED) {
-        unsupported.push(format!("annotation {}", crds::annotations::FENCED));
+    if cluster.annotations().contains_key(annotations::FENCED) {
+        unsupported.push(format!("annotation {}", annotations::FENCED));
     }
     if formed {
         unsupported.extend(changed_after_formation(&cluster.spec, cluster.status.as_ref()));
@@ -107,6 +111,13 @@ fn is_observed(cluster: &EtcdCluster, formed: bool) -> bool {
     };
     let keep = Version::parse(&recorded.version).filter(|_| formed);
     *recorded == target(cluster, keep)
+}
+
+/// Ignored when `spec.tls.peer` is set, which is told of by itself.
+fn has_peer_auto_tls(cluster: &EtcdCluster) -> bool {
+    let annotation = cluster.annotations().get(annotations::PEER_AUTO_TLS);
+    let own = cluster.spec.tls.as_ref().is_some_and(|tls| tls.peer.is_some());
+    !own && annotation.is_some_and(|value| value == annotations::TRUE)
 }
 
 /// Without these a cluster would not be what was asked for.
@@ -240,6 +251,32 @@ mod tests {
         let mut cluster = cluster("3.6.11");
         cluster.spec.tls = Some(crds::etcdcluster::ClusterTls::default());
         assert_eq!(spec(&cluster).blocks_formation, ["spec.tls"]);
+    }
+
+    #[test]
+    fn peers_that_were_to_have_certificates_never_talk_without() {
+        let with = |value: &str| {
+            let mut cluster = cluster("3.6.11");
+            let annotation = (annotations::PEER_AUTO_TLS.to_owned(), value.to_owned());
+            cluster.metadata.annotations = Some([annotation].into());
+            cluster
+        };
+        let blocked = spec(&with("true"));
+        assert_eq!(blocked.blocks_formation, blocked.unsupported);
+        assert!(
+            blocked.unsupported[0].contains(annotations::PEER_AUTO_TLS),
+            "{blocked:?}"
+        );
+        assert!(spec(&with("false")).blocks_formation.is_empty());
+        let mut formed = with("true");
+        formed.status = Some(EtcdClusterStatus {
+            cluster_id: Some("1".into()),
+            ..EtcdClusterStatus::default()
+        });
+        assert!(
+            spec(&formed).blocks_formation.is_empty(),
+            "a formed one goes on as it is"
+        );
     }
 
     #[test]

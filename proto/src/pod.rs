@@ -22,8 +22,6 @@ pub const RUN_VOLUME: &str = "/run/etcd-agent";
 pub const BINARY: &str = "/run/etcd-agent/etcd-agent";
 /// The socket in the run volume.
 pub const SOCKET: &str = "/run/etcd-agent/agent.sock";
-/// etcd's configuration file in the run volume.
-pub const ETCD_CONFIG: &str = "/run/etcd-agent/etcd.yaml";
 /// Where the Secret `<m>-agent-tls` is mounted in the agent's container: `tls.crt`, `tls.key`, `ca.crt`.
 pub const AGENT_TLS: &str = "/etc/etcd-agent/tls";
 

@@ -1,4 +1,6 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+use super::super::directory::name;
+use super::super::event::NotTaken;
 use super::*;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;

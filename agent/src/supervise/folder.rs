@@ -107,11 +107,6 @@ impl Folder {
         self.write(name::NONCE, nonce.as_bytes())
     }
 
-    /// The highest Once order used here; 0 when none.
-    pub fn used_order(&self) -> io::Result<u64> {
-        self.used()
-    }
-
     /// Writes a file on the agent's word; empty content removes it.
     pub fn write_for_agent(&self, file: &str, content: &[u8]) -> io::Result<()> {
         let own = [

@@ -67,17 +67,6 @@ pub enum Cause {
     Lost(String),
 }
 
-impl Cause {
-    /// Is the way to the port what stands in the way? Asked when the agent's container runs and the link stays down.
-    #[must_use]
-    pub const fn is_network(&self) -> bool {
-        match self {
-            Self::Timeout | Self::Refused | Self::Network(_) | Self::Lost(_) => true,
-            Self::Tls(_) | Self::Protocol(_) | Self::WrongMember(_) => false,
-        }
-    }
-}
-
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

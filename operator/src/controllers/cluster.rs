@@ -2,27 +2,27 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
-use kube::{ResourceExt, core::ObjectMeta};
+use kube::core::ObjectMeta;
 
 use super::{
     World,
-    api::{Apis, call},
+    api::Apis,
     backoff::{self, Failing, PATIENCE},
-    cache,
-    error::{PassError, is_not_found},
+    cache, ending,
+    error::PassError,
     events,
-    execute::{self, Executor, Failure, Outcome},
+    execute::{Executor, Failure, Outcome},
     hashes, links,
-    memory::Memory,
+    memory::{Memory, with},
     mirror::ClusterKey,
     observe::{self, Objects},
-    place, report,
+    place, remote, report,
 };
 use crate::{
     metrics::ClusterState,
@@ -35,17 +35,14 @@ use crate::{
         step::{Plan, Step},
         view::View,
     },
-    resources::{self, Ownership},
 };
 
 /// A look without any reason: everything that matters wakes a cluster by itself.
-const SAFETY_NET: Duration = Duration::from_mins(5);
+pub(super) const SAFETY_NET: Duration = Duration::from_mins(5);
 /// After this many passes in a row that did something, the next one waits: a defect must not load the API server.
 const BUSY: u32 = 60;
 /// How long it waits then.
 const AFTER_BUSY: Duration = Duration::from_secs(2);
-/// Members of a cluster that ends are let go this much later at the latest when something failed.
-const RETRY_ENDING: Duration = Duration::from_secs(2);
 /// Until time tells more, or until facts that have just changed are read again.
 const MOMENT: Duration = Duration::from_millis(500);
 /// A membership call that etcd refused is made again after this at the latest: it refuses some for 5 s and no longer.
@@ -68,12 +65,12 @@ pub(super) async fn pass(world: &World, key: &ClusterKey) -> Option<Duration> {
     match world.cache.clusters.get(key, &key.name) {
         Some(cluster) => {
             let objects = Objects::read(&world.cache, key, cluster);
-            let mut delay = release_former(world, key, &objects).await;
+            let mut delay = ending::release_former(world, key, &objects).await;
             let ours = living(world, key, objects).await;
             delay = Some(delay.map_or(ours, |former| former.min(ours)));
             delay
         }
-        None => gone(world, key).await,
+        None => ending::gone(world, key).await,
     }
 }
 
@@ -92,15 +89,15 @@ async fn living(world: &World, key: &ClusterKey, objects: Objects) -> Duration {
         }
         (facts, std::mem::take(&mut memory.namespace_ends))
     });
-    if let Err(error) = notice_end_of_namespace(world, key, &mut facts, ends).await {
+    if let Err(error) = ending::notice_end_of_namespace(world, key, &mut facts, ends).await {
         tracing::debug!(cluster = %key, %error, "the namespace could not be read");
     }
     place::volumes(world, key, &memory, &mut facts).await;
-    observe::remote(world, &mut facts).await;
+    remote::read(world, &mut facts).await;
     facts.unproven_since = unproven_since(world, key, &facts, &memory);
     let mut plan = plan::plan(&facts);
     if plan.has_consensus_step() {
-        observe::confirm(world, &mut facts).await;
+        remote::confirm(world, &mut facts).await;
         plan = plan::plan(&facts);
     }
     let outcome = Executor::new(world, key, &facts, &objects, &memory).run(&plan).await;
@@ -127,10 +124,6 @@ fn unproven_since(world: &World, key: &ClusterKey, facts: &Facts, memory: &Mutex
         }
     });
     since
-}
-
-pub(super) fn with<T>(memory: &Mutex<Memory>, change: impl FnOnce(&mut Memory) -> T) -> T {
-    change(&mut memory.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Ends what is kept for members that are gone.
@@ -267,7 +260,7 @@ fn measure(
     world.operator.metrics.cluster(metrics_key(key), facts.now, state);
 }
 
-fn metrics_key(key: &ClusterKey) -> crate::agents::ClusterKey {
+pub(super) fn metrics_key(key: &ClusterKey) -> crate::agents::ClusterKey {
     crate::agents::ClusterKey {
         namespace: key.namespace.clone(),
         name: key.name.clone(),
@@ -301,7 +294,7 @@ fn log_failures(key: &ClusterKey, facts: &Facts, failures: &[Failure], memory: &
 fn again_after(facts: &Facts, failure: &Failure) -> Duration {
     let error = &failure.error;
     if error.is_end_of_namespace() {
-        return RETRY_ENDING;
+        return ending::RETRY;
     }
     if !error.is_refusal() {
         return backoff::wait(failure.times);
@@ -488,104 +481,6 @@ async fn tell_recoveries(
         events::of_conditions(world, cluster, memory, event.as_slice());
     }
     Ok(())
-}
-
-/// Members go first when a namespace ends, while their cluster still stands: then nothing is to be repaired (U17).
-async fn notice_end_of_namespace(
-    world: &World,
-    key: &ClusterKey,
-    facts: &mut Facts,
-    told: bool,
-) -> Result<(), PassError> {
-    let members_end = facts.members.iter().any(|member| member.deleting);
-    if facts.cluster.ending || !(members_end || told) {
-        return Ok(());
-    }
-    let apis = Apis::new(&world.operator.client, &key.namespace);
-    let namespace = call("reading the namespace", apis.namespaces.get(&key.namespace)).await?;
-    facts.cluster.ending = namespace.metadata.deletion_timestamp.is_some();
-    Ok(())
-}
-
-/// Members of a former cluster of the same name, and members that nobody owns: they are not ours, and must not be held.
-async fn release_former(world: &World, key: &ClusterKey, objects: &Objects) -> Option<Duration> {
-    let uid = objects.cluster.uid().unwrap_or_default();
-    let former: Vec<_> = world
-        .cache
-        .members
-        .of(key)
-        .into_iter()
-        .filter(|member| resources::ownership(&member.value.metadata, &uid) != Ownership::Ours)
-        .collect();
-    if former.is_empty() {
-        return None;
-    }
-    // They may be the members of a cluster made anew that is not known here yet.
-    let apis = Apis::new(&world.operator.client, &key.namespace);
-    match call("reading a cluster", apis.clusters.get(&key.name)).await {
-        Ok(live) if live.uid().as_deref() == Some(&uid) => release(world, key, former).await,
-        Ok(_) => Some(Duration::from_millis(200)),
-        Err(error) => {
-            tracing::debug!(cluster = %key, %error, "whether members are of a former cluster is not known");
-            Some(RETRY_ENDING)
-        }
-    }
-}
-
-/// The cluster object is not there: its members are let go, nothing else is done.
-async fn gone(world: &World, key: &ClusterKey) -> Option<Duration> {
-    let members = world.cache.members.of(key);
-    world.operator.metrics.forget(&metrics_key(key));
-    if let Some(memory) = world.forget(key) {
-        for name in with(&memory, |memory| std::mem::take(&mut memory.linked)) {
-            links::forget(world, &key.namespace, &name);
-        }
-    }
-    if members.is_empty() {
-        return None;
-    }
-    let apis = Apis::new(&world.operator.client, &key.namespace);
-    match call("reading a cluster", apis.clusters.get(&key.name)).await {
-        Ok(_) => return Some(Duration::from_millis(200)),
-        Err(PassError::Kube { source, .. }) if is_not_found(&source) => {}
-        Err(error) => {
-            tracing::warn!(cluster = %key, %error, "whether the cluster is gone is not known");
-            return Some(RETRY_ENDING);
-        }
-    }
-    release(world, key, members).await.or(Some(SAFETY_NET))
-}
-
-async fn release(
-    world: &World,
-    key: &ClusterKey,
-    members: Vec<super::mirror::Item<crds::EtcdMember>>,
-) -> Option<Duration> {
-    let apis = Apis::new(&world.operator.client, &key.namespace);
-    let mut failed = false;
-    for member in members {
-        links::forget(world, &key.namespace, &member.name);
-        let ending = member.value.metadata.deletion_timestamp.is_some();
-        let held = member
-            .value
-            .finalizers()
-            .iter()
-            .any(|finalizer| finalizer == crds::annotations::MEMBER_FINALIZER);
-        if !(ending && held) {
-            continue;
-        }
-        match execute::release(&apis, &world.operator.lease, &member.value).await {
-            Ok(()) => {
-                tracing::info!(namespace = %key.namespace, cluster = %key.name, member = %member.name, step = "ReleaseMember", "done");
-            }
-            Err(PassError::Kube { source, .. }) if is_not_found(&source) => {}
-            Err(error) => {
-                tracing::warn!(cluster = %key, member = %member.name, %error, "a member is not released yet");
-                failed = true;
-            }
-        }
-    }
-    failed.then_some(RETRY_ENDING)
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ impl Told {
 
 fn may(world: &World, memory: &Mutex<Memory>, reason: &str, about: &str) -> bool {
     let now = world.now();
-    super::cluster::with(memory, |memory| {
+    super::memory::with(memory, |memory| {
         memory.told_events.may(format!("{reason} {about}"), now)
     })
 }

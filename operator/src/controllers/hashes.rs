@@ -2,14 +2,19 @@
 //! so it goes on beside the passes, which are woken at its end.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
 use proto::agent::HashResponse;
 
-use super::{World, memory::Memory, mirror::ClusterKey, queue::Queue};
+use super::{
+    World,
+    memory::{Memory, with},
+    mirror::ClusterKey,
+    queue::Queue,
+};
 use crate::{
     agents::{LinkError, Links, MemberKey},
     plan::{
@@ -73,10 +78,6 @@ impl Drop for End {
         with(&self.memory, |memory| memory.hashes.under_way = false);
         self.queue.wake(self.key.clone());
     }
-}
-
-fn with<T>(memory: &Mutex<Memory>, change: impl FnOnce(&mut Memory) -> T) -> T {
-    change(&mut memory.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// One after the other, so that a quorum applies what is written meanwhile; all at the revision of the first.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -105,6 +106,11 @@ impl Memory {
         self.failures = 0;
         self.said = None;
     }
+}
+
+/// Works with what is remembered of a cluster, also after a panic in another pass over it.
+pub(super) fn with<T>(memory: &Mutex<Memory>, act: impl FnOnce(&mut Memory) -> T) -> T {
+    act(&mut memory.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Where a member is: facts of its Pod, its node and, where something hangs on it, its volume.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crds::{EtcdMember, annotations};
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use super::{
     api::{Apis, call},
     cache::Cache,
     error::{PassError, is_not_found},
-    memory::Memory,
+    memory::{Memory, with},
     mirror::{ClusterKey, Item},
     nodes,
     pod::Times,
@@ -104,8 +104,4 @@ async fn affinity(
         Err(PassError::Kube { source, .. }) if is_not_found(&source) => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn with<T>(memory: &Mutex<Memory>, act: impl FnOnce(&mut Memory) -> T) -> T {
-    act(&mut memory.lock().unwrap_or_else(PoisonError::into_inner))
 }

@@ -19,6 +19,7 @@ pub mod member_status;
 mod membership;
 mod node_loss;
 mod objects;
+pub mod order;
 mod orders;
 mod pause;
 pub mod place;
@@ -31,10 +32,13 @@ pub mod rollout;
 mod shrink;
 pub mod status;
 pub mod step;
+mod summary;
 mod target;
 pub mod unanswered;
+pub mod version;
 pub mod view;
 pub mod volumes;
+pub mod wait;
 
 use std::time::Duration;
 

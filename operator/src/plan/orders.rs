@@ -53,7 +53,6 @@ pub(super) fn send(member: &Member, binding: Option<Binding>, order: Order) -> V
         (
             Order::Seed { .. }
             | Order::Join { .. }
-            | Order::Resume { .. }
             | Order::Quarantine { .. }
             | Order::Fence { .. }
             | Order::Lift { .. }

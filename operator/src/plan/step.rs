@@ -6,8 +6,13 @@ use jiff::Timestamp;
 
 use super::{
     divergence::Asked,
-    facts::{Binding, Id, Options, Seed, Version},
+    facts::{Binding, Id, Seed, Version},
     volumes::Size,
+};
+
+pub use super::{
+    order::{Order, Peer},
+    wait::{Wait, WaitReason},
 };
 
 /// Nothing tells when an object of somebody else goes away.
@@ -73,124 +78,6 @@ impl Plan {
     #[must_use]
     pub fn has_consensus_step(&self) -> bool {
         self.steps().any(Step::is_consensus)
-    }
-}
-
-/// Something that is being waited for; a person reads it in the conditions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wait {
-    /// What kind of thing.
-    pub reason: WaitReason,
-    /// On which member.
-    pub member: Option<String>,
-    /// What was seen, and what can be done.
-    pub message: String,
-}
-
-/// Kinds of things to wait for, the most telling first: a summary shows the first one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum WaitReason {
-    /// The spec cannot be worked on.
-    InvalidSpec,
-    /// Something of that name belongs to somebody else.
-    NameTaken,
-    /// The operator lacks a permission.
-    NotPermitted,
-    /// A step fails again and again.
-    StepFailed,
-    /// An image cannot be pulled.
-    ImagePull,
-    /// No node takes the Pod.
-    Unschedulable,
-    /// The volume is not there yet.
-    VolumePending,
-    /// Other trouble with a Pod.
-    PodTrouble,
-    /// A new agent image fails, and no other member gets it.
-    RolloutHalted,
-    /// Its node or its volume is gone.
-    NodeLost,
-    /// The agent cannot be reached.
-    AgentUnreachable,
-    /// A volume is full.
-    DiskFull,
-    /// Members hold different data.
-    Diverged,
-    /// etcd has raised an alarm.
-    Alarm,
-    /// A recovery of the quorum is under way, or waits for something.
-    Recovery,
-    /// A data directory needs a person, or a quorum.
-    DataDirectory,
-    /// No member is left that has the data.
-    MembersLost,
-    /// No quorum stands, so nothing may be changed.
-    Quorum,
-    /// Somebody else has put a member into etcd's list.
-    Stranger,
-    /// A volume cannot grow.
-    VolumeGrowth,
-    /// The member list could not be read.
-    MemberList,
-    /// etcd refused a call for now.
-    Refused,
-    /// The Pod is on its way.
-    PodStarting,
-    /// The name cannot be resolved yet.
-    Name,
-    /// etcd is starting.
-    EtcdStarting,
-    /// A learner is catching up.
-    CatchingUp,
-    /// An agent's image is to be changed.
-    AgentImage,
-    /// Something is on its way out.
-    Ending,
-    /// An object was taken out of our hands.
-    HandsOff,
-}
-
-impl WaitReason {
-    /// It is said also when nothing is left to be done by us.
-    #[must_use]
-    pub fn is_trouble(self) -> bool {
-        matches!(self, Self::DiskFull | Self::Diverged | Self::Alarm | Self::VolumeGrowth)
-    }
-
-    /// The word for it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::InvalidSpec => "InvalidSpec",
-            Self::NameTaken => "NameTaken",
-            Self::NotPermitted => "NotPermitted",
-            Self::StepFailed => "StepFailed",
-            Self::ImagePull => "ImagePull",
-            Self::Unschedulable => "Unschedulable",
-            Self::VolumePending => "VolumePending",
-            Self::PodTrouble => "PodTrouble",
-            Self::RolloutHalted => "RolloutHalted",
-            Self::NodeLost => "NodeLost",
-            Self::AgentUnreachable => "AgentUnreachable",
-            Self::DiskFull => "DiskFull",
-            Self::Diverged => "Diverged",
-            Self::Alarm => "Alarm",
-            Self::VolumeGrowth => "VolumeGrowth",
-            Self::Recovery => "Recovery",
-            Self::DataDirectory => "DataDirectory",
-            Self::MembersLost => "MembersLost",
-            Self::Quorum => "Quorum",
-            Self::Stranger => "Stranger",
-            Self::MemberList => "MemberList",
-            Self::Refused => "Refused",
-            Self::PodStarting => "PodStarting",
-            Self::Name => "Name",
-            Self::EtcdStarting => "EtcdStarting",
-            Self::CatchingUp => "CatchingUp",
-            Self::AgentImage => "AgentImage",
-            Self::Ending => "Ending",
-            Self::HandsOff => "HandsOff",
-        }
     }
 }
 
@@ -573,109 +460,4 @@ impl Step {
             | Self::DeleteBudget => None,
         }
     }
-}
-
-/// An order to an agent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// Start a new cluster.
-    Seed {
-        /// Token of the incarnation.
-        token: String,
-        /// The incarnation.
-        incarnation: u64,
-        /// Computed.
-        member_id: Id,
-        /// Computed.
-        cluster_id: Id,
-        /// Options of etcd.
-        options: Options,
-    },
-    /// Join as the learner that was admitted.
-    Join {
-        /// Token of the incarnation.
-        token: String,
-        /// The incarnation.
-        incarnation: u64,
-        /// From etcd's member list.
-        member_id: Id,
-        /// From etcd's member list.
-        cluster_id: Id,
-        /// The whole member list.
-        members: Vec<Peer>,
-        /// Options of etcd.
-        options: Options,
-    },
-    /// Lift a hold; confirm a directory that has no identity recorded.
-    Resume {
-        /// Token of the incarnation.
-        token: String,
-        /// The incarnation.
-        incarnation: u64,
-        /// The member's ID.
-        member_id: Id,
-        /// The cluster's ID.
-        cluster_id: Id,
-    },
-    /// Set the data directory of a removed member aside.
-    Quarantine {
-        /// The incarnation.
-        incarnation: u64,
-        /// The ID that etcd no longer lists.
-        removed: Id,
-    },
-    /// Stop etcd and keep it stopped.
-    Fence {
-        /// The incarnation.
-        incarnation: u64,
-        /// For people.
-        reason: String,
-    },
-    /// Lift a fence or a hold.
-    Lift {
-        /// The incarnation.
-        incarnation: u64,
-    },
-    /// Make a new history of the directory.
-    Recover {
-        /// Token of the new history.
-        token: String,
-        /// Its incarnation.
-        incarnation: u64,
-        /// Computed.
-        member_id: Id,
-        /// Computed.
-        cluster_id: Id,
-        /// Which directory it will be.
-        new_nonce: String,
-        /// Options of etcd.
-        options: Options,
-    },
-}
-
-impl Order {
-    /// Its name.
-    #[must_use]
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Seed { .. } => "Seed",
-            Self::Join { .. } => "Join",
-            Self::Resume { .. } => "Resume",
-            Self::Quarantine { .. } => "Quarantine",
-            Self::Fence { .. } => "Fence",
-            Self::Lift { .. } => "Lift",
-            Self::Recover { .. } => "Recover",
-        }
-    }
-}
-
-/// One entry of `initial-cluster`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// Name of the member; of one that has not started yet, the name it will have, when we know it.
-    pub name: String,
-    /// Its ID.
-    pub id: Id,
-    /// Its peer URLs.
-    pub peer_urls: Vec<String>,
 }

@@ -9,8 +9,10 @@ pub struct Figure {
     pub what: &'static str,
     /// The unit of its values.
     pub unit: &'static str,
-    /// The most that it should be.
+    /// The most that it should be; the least when `at_least` is set.
     pub wanted: f64,
+    /// More is better.
+    pub at_least: bool,
     /// The same figure of the Go operator of this API, on such a machine with this local Kubernetes; empty where it has
     /// nothing to compare.
     pub go_operator: &'static str,
@@ -28,13 +30,14 @@ const fn figure(
         what,
         unit,
         wanted,
+        at_least: false,
         go_operator,
     }
 }
 
 const MIB: f64 = 1_048_576.0;
 
-/// Every figure, in the order of the table.
+/// Figures of the benchmarks, in the order of the table.
 pub const FIGURES: [Figure; 23] = [
     figure(
         "form-first-voter",
@@ -151,10 +154,24 @@ pub const FIGURES: [Figure; 23] = [
     ),
 ];
 
+/// Figures of the full search (`make search`), which needs no cluster.
+pub const SEARCH: [Figure; 2] = [
+    Figure {
+        at_least: true,
+        ..figure("search-states", "distinct states that were searched", "", 1e6, "")
+    },
+    figure("search-seconds", "time of the full search", "s", 600.0, ""),
+];
+
+/// Every figure that there is.
+pub fn all() -> impl Iterator<Item = &'static Figure> {
+    FIGURES.iter().chain(&SEARCH)
+}
+
 /// The figure of that id.
 #[must_use]
 pub fn find(id: &str) -> Option<&'static Figure> {
-    FIGURES.iter().find(|figure| figure.id == id)
+    all().find(|figure| figure.id == id)
 }
 
 /// The middle of the values; of an even number of them, the mean of the two in the middle.
@@ -183,7 +200,7 @@ mod tests {
 
     #[test]
     fn no_two_figures_share_an_id() {
-        let ids: std::collections::BTreeSet<_> = FIGURES.iter().map(|figure| figure.id).collect();
-        assert_eq!(ids.len(), FIGURES.len());
+        let ids: std::collections::BTreeSet<_> = all().map(|figure| figure.id).collect();
+        assert_eq!(ids.len(), all().count());
     }
 }

@@ -1,7 +1,5 @@
 //! How fast a lost quorum is recovered by the policy: two of three disks are emptied.
 
-use std::{fs, path::PathBuf};
-
 use anyhow::{Context, Result};
 use crds::EtcdCluster;
 use kube::ResourceExt;
@@ -13,7 +11,7 @@ use super::{
     follow::Follow,
     stand::{self, LIMIT, Stand, is_available, is_whole},
 };
-use crate::harness::{Process, spec};
+use crate::harness::{Process, empty, spec};
 
 /// `recover-first` until the new history serves, `recover-three` until it is whole.
 pub async fn two_disks(stand: &Stand, run: usize) -> Result<Readings> {
@@ -30,7 +28,7 @@ pub async fn two_disks(stand: &Stand, run: usize) -> Result<Readings> {
     let mut follow = Follow::new(stand.clusters(), &name);
     let begin = Instant::now();
     for supervisor in supervisors {
-        empty(&PathBuf::from(format!("/proc/{}/root/var/lib/etcd", supervisor.id())))?;
+        empty(&supervisor.path(proto::pod::DATA_VOLUME))?;
         supervisor.kill()?;
     }
     let is_new = |cluster: &EtcdCluster| cluster.status.as_ref().is_some_and(|s| s.incarnation == Some(2));
@@ -54,16 +52,4 @@ pub async fn two_disks(stand: &Stand, run: usize) -> Result<Readings> {
         ("recover-first", (first - begin).as_secs_f64()),
         ("recover-three", (three - begin).as_secs_f64()),
     ])
-}
-
-fn empty(volume: &std::path::Path) -> Result<()> {
-    for entry in fs::read_dir(volume)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            fs::remove_dir_all(&path)?;
-        } else {
-            fs::remove_file(&path)?;
-        }
-    }
-    Ok(())
 }

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::figures::{FIGURES, find, median};
+use super::figures::{all, find, median};
 use crate::kube::project;
 
 /// What was measured of one figure.
@@ -20,7 +20,7 @@ pub struct Measured {
     pub value: f64,
     /// Its unit.
     pub unit: String,
-    /// The most that it should be.
+    /// The most that it should be; the least of what is better the more there is (see `figures`).
     pub wanted: f64,
     /// Each run's value, in order.
     pub runs: Vec<f64>,
@@ -62,25 +62,29 @@ pub fn keep(path: &Path, new: &Measurements) -> Result<()> {
     fs::write(path, serde_json::to_vec_pretty(&all)?).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The table, one line a figure, in the order of [`FIGURES`].
+/// The table, one line a figure, in the order of [`all`].
 #[must_use]
 pub fn table(measurements: &Measurements) -> String {
     let mut text = format!(
         "{:<24} {:>12} {:>12} {:>6} {:>5}  {:>11}  {}\n",
         "figure", "median", "wanted", "unit", "", "Go operator", "runs"
     );
-    for figure in FIGURES {
+    for figure in all() {
         let Some(measured) = measurements.get(figure.id) else {
             continue;
         };
         let runs: Vec<String> = measured.runs.iter().map(f64::to_string).collect();
-        let verdict = if measured.value <= measured.wanted { "" } else { "OVER" };
+        let (sign, verdict) = if figure.at_least {
+            (">=", if measured.value >= measured.wanted { "" } else { "UNDER" })
+        } else {
+            ("<=", if measured.value <= measured.wanted { "" } else { "OVER" })
+        };
         let _ = writeln!(
             text,
             "{:<24} {:>12} {:>12} {:>6} {:>5}  {:>11}  {}",
             figure.id,
             measured.value,
-            format!("<= {}", measured.wanted),
+            format!("{sign} {}", measured.wanted),
             measured.unit,
             verdict,
             figure.go_operator,
@@ -128,5 +132,14 @@ mod tests {
         assert!(table(&over).contains("OVER"));
         let met = Measurements::from([("agent-rss".into(), summarize("agent-rss", &[12.0]).unwrap())]);
         assert!(!table(&met).contains("OVER"));
+    }
+
+    #[test]
+    fn a_figure_that_should_be_large_is_marked_when_it_is_not() {
+        let states =
+            |value| Measurements::from([("search-states".into(), summarize("search-states", &[value]).unwrap())]);
+        assert!(table(&states(9e5)).contains("UNDER"));
+        let met = table(&states(2e6));
+        assert!(!met.contains("UNDER") && !met.contains("OVER"), "{met}");
     }
 }

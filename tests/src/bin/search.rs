@@ -58,6 +58,7 @@ fn main() -> ExitCode {
         .into_iter()
         .filter_map(|(id, value)| Some((id.to_owned(), report::summarize(id, &[value])?)))
         .collect();
+    print!("\n{}", report::table(&figures));
     match report::keep(&report::file(), &figures) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -251,6 +251,14 @@ impl<'a> Cluster<'a> {
         Ok(leader.context("nobody leads")?.name)
     }
 
+    /// The key is there, as a client reads it.
+    pub async fn has(&self, key: &str) -> Result<()> {
+        let value = self.etcd().await?.get(key).await?;
+        value
+            .with_context(|| format!("the data are gone: there is no {key}"))
+            .map(drop)
+    }
+
     /// A client of the first member that answers.
     pub async fn etcd(&self) -> Result<Etcd> {
         let mut why = anyhow::anyhow!("{} has no Pod", self.name);

@@ -38,7 +38,7 @@ pub use operator::{NAMESPACE as OPERATOR_NAMESPACE, Operator};
 pub use packets::Blocked;
 pub use process::Process;
 pub use stage::Stage;
-pub use volume::{Volume, change, places};
+pub use volume::{Volume, change, empty, places};
 pub use wait::{holds, until};
 pub use world::{Failed, Outcome, World, scenario, scenario_on_nodes};
 pub use writer::{Writer, Written};

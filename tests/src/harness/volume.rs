@@ -26,6 +26,19 @@ pub struct Volume {
     path: String,
 }
 
+/// Deletes all that is in a folder.
+pub fn empty(folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            fs::remove_dir_all(&path)?;
+        } else {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
 impl Volume {
     pub(super) fn new(node: Process, path: &Path) -> Result<Self> {
         let path = path.to_str().context("not UTF-8")?.to_owned();

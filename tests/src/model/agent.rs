@@ -215,7 +215,7 @@ impl Sim {
                 disk.expects = Some(members.len());
             }
             // Nobody asks for a recovery in this model.
-            Order::Resume { .. } | Order::Fence { .. } | Order::Lift { .. } | Order::Recover { .. } => {}
+            Order::Fence { .. } | Order::Lift { .. } | Order::Recover { .. } => {}
             Order::Quarantine { removed, .. } => {
                 if disk.id() != Some(*removed) {
                     return false;

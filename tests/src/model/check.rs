@@ -129,11 +129,7 @@ impl Sim {
                     format!("the directory of {name} is set aside while etcd counts on {removed}")
                 });
             }
-            Order::Join { .. }
-            | Order::Resume { .. }
-            | Order::Fence { .. }
-            | Order::Lift { .. }
-            | Order::Recover { .. } => {}
+            Order::Join { .. } | Order::Fence { .. } | Order::Lift { .. } | Order::Recover { .. } => {}
         }
     }
 

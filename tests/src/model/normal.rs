@@ -223,7 +223,6 @@ impl<'s> Normal<'s> {
                 self.id(*member_id);
                 self.put(*incarnation == self.sim.record.incarnation);
             }
-            Order::Resume { member_id, .. } => self.id(*member_id),
             Order::Quarantine { removed, .. } => self.id(*removed),
             // Nobody asks for a recovery in this model.
             Order::Fence { .. } | Order::Lift { .. } | Order::Recover { .. } => {}

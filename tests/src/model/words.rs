@@ -44,7 +44,7 @@ fn order(order: &Order) -> String {
     match order {
         Order::Join { member_id, members, .. } => format!("Join as {} of {}", short(*member_id), members.len()),
         Order::Seed { .. } => "Seed".into(),
-        Order::Resume { .. } | Order::Fence { .. } | Order::Lift { .. } | Order::Recover { .. } => order.kind().into(),
+        Order::Fence { .. } | Order::Lift { .. } | Order::Recover { .. } => order.kind().into(),
         Order::Quarantine { removed, .. } => format!("Quarantine of {}", short(*removed)),
     }
 }

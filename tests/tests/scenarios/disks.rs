@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use crds::EtcdMember;
-use tests::harness::{Cluster, FORMATION, Outcome, Process, holds, scenario, spec, until};
+use tests::harness::{Cluster, FORMATION, Outcome, Process, empty, holds, scenario, spec, until};
 
 /// How a damage is made on a data volume.
 type Damage = fn(&Path) -> Result<()>;
@@ -84,18 +84,10 @@ async fn heals(cluster: &Cluster<'_>, member: &str, what: &str, damage: Damage, 
     .await
 }
 
-fn empty(volume: &Path) -> Result<()> {
-    for entry in fs::read_dir(volume)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            fs::remove_dir_all(path)?;
-        } else {
-            fs::remove_file(path)?;
-        }
-    }
-    // As a file system that was made anew (D09).
-    fs::create_dir(volume.join("lost+found"))?;
-    Ok(())
+/// As a file system that was made anew (D09).
+fn anew(volume: &Path) -> Result<()> {
+    empty(volume)?;
+    Ok(fs::create_dir(volume.join("lost+found"))?)
 }
 
 fn wal(volume: &Path) -> Result<PathBuf> {
@@ -157,7 +149,7 @@ fn d01_d02_d09_a_disk_that_was_emptied_is_filled_again_in_the_same_pod_under_a_n
         cluster.settled(3).await?;
         let seed = cluster.status().await?.cluster_id;
         for member in cluster.member_names().await?.iter().take(2) {
-            heals(&cluster, member, "an emptied disk", empty, &[]).await?;
+            heals(&cluster, member, "an emptied disk", anew, &[]).await?;
         }
         ensure!(
             cluster.status().await?.cluster_id == seed,

@@ -74,12 +74,7 @@ fn m19_a_pause_keeps_every_member_its_disk_and_its_id_and_they_resume_together()
             "they were started one by one: {made:?}"
         );
         ensure!(cluster.status().await?.cluster_id == id, "the cluster ID changed");
-        cluster
-            .etcd()
-            .await?
-            .get("before")
-            .await?
-            .context("the data are gone")?;
+        cluster.has("before").await?;
 
         pause(&cluster).await?;
         cluster.scale(1).await?;
@@ -90,12 +85,7 @@ fn m19_a_pause_keeps_every_member_its_disk_and_its_id_and_they_resume_together()
             "{before:?} became {left:?}"
         );
         ensure!(cluster.status().await?.cluster_id == id, "the cluster ID changed");
-        cluster
-            .etcd()
-            .await?
-            .get("before")
-            .await?
-            .context("the data are gone")?;
+        cluster.has("before").await?;
         Ok(())
     })
 }
@@ -114,12 +104,7 @@ fn m19_a_pause_that_is_taken_back_at_once_loses_nothing() -> Outcome {
             cluster.settled(3).await?;
             ensure!(cluster.listed().await? == before, "the member list changed");
         }
-        cluster
-            .etcd()
-            .await?
-            .get("before")
-            .await?
-            .context("the data are gone")?;
+        cluster.has("before").await?;
         Ok(())
     })
 }

@@ -1,25 +1,17 @@
 //! A lost quorum that is recovered from what is left on disks.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use crds::{EtcdRecovery, EtcdRecoverySpec, EtcdRecoveryStatus, etcdrecovery::RecoveryPhase};
 use kube::api::{Api, ListParams, PostParams};
 use serde_json::{Value, json};
-use tests::harness::{Cluster, FORMATION, Outcome, Process, World, scenario, spec, until};
+use tests::harness::{Cluster, FORMATION, Outcome, Process, World, empty, scenario, spec, until};
 
 /// What is on a member's volume is lost, and the container with it.
 async fn wipe(cluster: &Cluster<'_>, member: &str) -> Result<()> {
     let supervisor = Process::supervisor(&cluster.pod_uid(member).await?)?;
-    let volume = PathBuf::from(format!("/proc/{}/root/var/lib/etcd", supervisor.id()));
-    for entry in fs::read_dir(&volume)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            fs::remove_dir_all(&path)?;
-        } else {
-            fs::remove_file(&path)?;
-        }
-    }
+    empty(&supervisor.path(proto::pod::DATA_VOLUME))?;
     supervisor.kill()
 }
 

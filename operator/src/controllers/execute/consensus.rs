@@ -3,7 +3,7 @@
 use etcd::{Access, Admin, Alarm, Applied, EtcdError, MemberId, Refusal as Refused};
 
 use super::{
-    super::{error::PassError, links, observe},
+    super::{error::PassError, links, remote},
     Effect, Executor,
 };
 use crate::plan::{
@@ -27,7 +27,7 @@ impl Executor<'_> {
             .members
             .iter()
             .find(|member| member.name == via)
-            .and_then(observe::client_url);
+            .and_then(remote::client_url);
         let Some(url) = url else {
             return Err(PassError::stale(step, format!("{via} has no address")));
         };

@@ -45,7 +45,6 @@ fn incarnation(order: &Order) -> u64 {
     match order {
         Order::Seed { incarnation, .. }
         | Order::Join { incarnation, .. }
-        | Order::Resume { incarnation, .. }
         | Order::Quarantine { incarnation, .. }
         | Order::Fence { incarnation, .. }
         | Order::Lift { incarnation }
@@ -87,16 +86,6 @@ fn message(order: &Order) -> directive::Order {
                 })
                 .collect(),
             options: Some(etcd_options(options)),
-        }),
-        Order::Resume {
-            token,
-            member_id,
-            cluster_id,
-            ..
-        } => directive::Order::Resume(agent::Resume {
-            member_id: member_id.0,
-            cluster_id: cluster_id.0,
-            token: token.clone(),
         }),
         Order::Quarantine { removed, .. } => directive::Order::Quarantine(agent::Quarantine {
             removed_member_id: removed.0,
