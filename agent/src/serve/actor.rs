@@ -16,10 +16,11 @@ use super::event::{Event, Inspected};
 use super::identity::Nonce;
 use super::looking::Looking;
 use super::poll::{Pace, Polled, Wanted};
+use super::recover_log::Log;
 use super::standing::{Fence, Standing};
 use super::state::{Link, State};
 use super::supervisor::{ConnectionId, Error, Said};
-use super::{assemble, etcd_config, etcd_view, orders, recover_log, renew, report};
+use super::{assemble, etcd_config, etcd_view, orders, renew, report};
 
 /// Writing a small file takes this long at most, or the directive is not taken.
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
@@ -196,9 +197,12 @@ impl Actor {
             let mut directory = directory::inspect(&args.paths, args.expected(incarnation), running, last);
             let in_use = directory.state == DirectoryState::InUse;
             // Of one that is well its leader tells more than its disk.
-            if directory.has_wal && (!in_use || leaderless) {
-                directory.log = recover_log::read(&args.paths.data_dir(), in_use);
-            }
+            directory.log = match &directory.reading {
+                _ if !directory.has_wal => None,
+                Some(reading) if !in_use => Log::of(&reading.inspection.facts),
+                Some(_) | None if leaderless => Log::of_running(&args.paths.data_dir()),
+                Some(_) | None => None,
+            };
             // The agent ends when nobody takes events any more.
             let _ = events.blocking_send(Event::Inspected(Box::new(Inspected { directory, standing })));
         });

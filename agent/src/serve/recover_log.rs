@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use datadir::{Options, Use};
+use datadir::{Facts, Member, Options, Use};
 
 /// The end of a log, and what is known there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,19 +19,26 @@ pub struct Log {
     pub is_learner: bool,
 }
 
-/// Reads it. `None` when it cannot be read: that says nothing about what is in it.
-#[must_use]
-pub fn read(data_dir: &Path, running: bool) -> Option<Log> {
-    let used = Use::Known { running };
-    let facts = datadir::inspect(data_dir, &Options { used }).ok()?.facts;
-    let (last, own) = (facts.last?, facts.identity?.member_id);
-    Some(Log {
-        term: last.term,
-        index: last.index,
-        commit: facts.commit.unwrap_or_default(),
-        revision: facts.revision.unwrap_or_default(),
-        is_learner: facts
-            .membership
-            .is_some_and(|known| known.members.iter().any(|member| member.id == own && member.learner)),
-    })
+impl Log {
+    /// By what was found in the directory; `None` when that does not say.
+    #[must_use]
+    pub fn of(facts: &Facts) -> Option<Self> {
+        let (last, own) = (facts.last?, facts.identity?.member_id);
+        let is_own_learner = |member: &Member| member.id == own && member.learner;
+        let membership = facts.membership.as_ref();
+        Some(Self {
+            term: last.term,
+            index: last.index,
+            commit: facts.commit.unwrap_or_default(),
+            revision: facts.revision.unwrap_or_default(),
+            is_learner: membership.is_some_and(|known| known.members.iter().any(is_own_learner)),
+        })
+    }
+
+    /// Reads the one of an etcd that runs. `None` when it cannot be read: that says nothing about what is in it.
+    #[must_use]
+    pub fn of_running(data_dir: &Path) -> Option<Self> {
+        let used = Use::Known { running: true };
+        Self::of(&datadir::inspect(data_dir, &Options { used }).ok()?.facts)
+    }
 }
