@@ -8,6 +8,8 @@ mod admin;
 mod error;
 mod id;
 mod refusal;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use admin::{Access, Admin, Alarm, KeyHash, Member, MemberList, Status};
 pub use error::{Applied, Call, Class, EtcdError};

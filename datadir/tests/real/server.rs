@@ -7,41 +7,14 @@
 )]
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use etcd::testing::{binaries, free_port};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-/// The folder with the binaries of the newest patch of a minor version that was built for the local Kubernetes, or one
-/// of `ETCD_BIN_DIR` (which holds `etcd-<version>-<pins>/{etcd,etcdctl,etcdutl}` for each).
-fn binaries(minor: &str) -> PathBuf {
-    let cache = std::env::var_os("ETCD_BIN_DIR").map_or_else(
-        || Path::new(&std::env::var_os("HOME").expect("HOME is set")).join(".cache/etcd-operator"),
-        PathBuf::from,
-    );
-    let prefix = format!("etcd-{minor}.");
-    let patch = |path: &PathBuf| -> Option<u32> {
-        let name = path.file_name()?.to_str()?.strip_prefix(&prefix)?;
-        name.split('-').next()?.parse().ok()
-    };
-    let newest = std::fs::read_dir(&cache)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|path| path.join("etcdutl").is_file())
-        .filter_map(|path| patch(&path).map(|patch| (patch, path)))
-        .max();
-    let Some((_, folder)) = newest else {
-        panic!(
-            "no etcd {minor} in {}: run `make kube-up` once, it builds them",
-            cache.display()
-        );
-    };
-    folder
-}
 
 /// What became of a start.
 #[derive(Debug)]
@@ -69,9 +42,9 @@ impl Etcd {
         Self {
             name: name.to_owned(),
             data: tempfile::tempdir().unwrap(),
-            binaries: binaries(minor),
-            peer: free_port(),
-            client: free_port(),
+            binaries: binaries(minor).unwrap(),
+            peer: free_port().unwrap(),
+            client: free_port().unwrap(),
             child: None,
         }
     }
@@ -273,10 +246,6 @@ pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(start.elapsed() < Duration::from_secs(30), "within 30 s: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn request(stream: &mut TcpStream, method: &str, path: &str, body: &str) -> Option<Value> {

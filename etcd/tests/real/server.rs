@@ -7,41 +7,17 @@
 )]
 
 use std::{
-    net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
-use etcd::{Access, Admin};
+use etcd::{Access, Admin, testing::free_port};
 use tempfile::TempDir;
 
-/// The folder with the newest patch of a minor version that was built for the local Kubernetes, or `ETCD_BIN_DIR`
-/// (the folder that holds `etcd-<version>-<pins>/etcd` for each).
+/// The newest etcd of a minor version.
 pub(crate) fn binary(minor: &str) -> PathBuf {
-    let cache = std::env::var_os("ETCD_BIN_DIR").map_or_else(
-        || Path::new(&std::env::var_os("HOME").expect("HOME is set")).join(".cache/etcd-operator"),
-        PathBuf::from,
-    );
-    let prefix = format!("etcd-{minor}.");
-    let patch = |path: &PathBuf| -> Option<u32> {
-        let name = path.file_name()?.to_str()?.strip_prefix(&prefix)?;
-        name.split('-').next()?.parse().ok()
-    };
-    let newest = std::fs::read_dir(&cache)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|path| path.join("etcd").is_file())
-        .filter_map(|path| patch(&path).map(|patch| (patch, path)))
-        .max();
-    let Some((_, folder)) = newest else {
-        panic!(
-            "no etcd {minor} in {}: run `make kube-up` once, it builds them",
-            cache.display()
-        );
-    };
-    folder.join("etcd")
+    etcd::testing::binaries(minor).unwrap().join("etcd")
 }
 
 /// One etcd process, killed when it is dropped.
@@ -58,8 +34,8 @@ impl Server {
     pub(crate) fn new(binary: &Path, name: &str) -> Self {
         Self {
             name: name.into(),
-            peer_url: format!("http://127.0.0.1:{}", free_port()),
-            client_url: format!("http://127.0.0.1:{}", free_port()),
+            peer_url: format!("http://127.0.0.1:{}", free_port().unwrap()),
+            client_url: format!("http://127.0.0.1:{}", free_port().unwrap()),
             binary: binary.into(),
             data: tempfile::tempdir().unwrap(),
             child: None,
@@ -136,10 +112,6 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Asks until the answer is there.

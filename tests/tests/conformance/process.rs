@@ -1,14 +1,12 @@
 //! One etcd process, and what it says of itself on its metrics port, which answers without a quorum too.
 
 use std::{
-    net::TcpListener,
     path::Path,
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicU16, Ordering::Relaxed},
     time::Duration,
 };
 
-use etcd::{Access, Admin};
+use etcd::{Access, Admin, testing::free_port};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -34,7 +32,7 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new(network: &Network, slot: usize) -> Self {
-        let [wire, peer_port, client, metrics_port] = [(); 4].map(|()| free_port());
+        let [wire, peer_port, client, metrics_port] = [(); 4].map(|()| free_port().unwrap());
         network.lead_to(slot, wire, peer_port);
         Self {
             name: format!("n{slot}"),
@@ -174,17 +172,5 @@ impl Page {
         self.is(&format!(
             "etcd_network_active_peers{{Local=\"{own:x}\",Remote=\"{peer:x}\"}}"
         ))
-    }
-}
-
-/// Below the ports that the kernel gives to outgoing connections, so that nobody takes the port of a stopped etcd.
-fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let pid = u16::try_from(std::process::id() % 97).unwrap();
-    loop {
-        let port = 20_000 + (pid * 120 + NEXT.fetch_add(1, Relaxed)) % 12_000;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
     }
 }
