@@ -37,10 +37,15 @@ pub(super) fn of(member: &MemberView, recovery: Option<&Recovery>) -> Proof {
     }
 }
 
-/// By Kubernetes' word or a person's, not by silence.
+/// By Kubernetes' word or a person's, not by silence: on a node that is only not heard, etcd may run on with a volume that
+/// Kubernetes has given up.
 fn is_gone(member: &MemberView) -> bool {
     let place = &member.fact.place;
-    matches!(place.node, Node::Gone { .. } | Node::OutOfService { .. }) || matches!(place.volume, Volume::Gone { .. })
+    match place.node {
+        Node::Gone { .. } | Node::OutOfService { .. } => true,
+        Node::Unknown | Node::Ready => matches!(place.volume, Volume::Gone { .. }),
+        Node::Lost { .. } => false,
+    }
 }
 
 /// On disk, and obeyed.

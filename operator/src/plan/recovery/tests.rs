@@ -10,7 +10,7 @@ use super::super::{
         Binding, Budget, Claim, Cluster, ClusterRecord, Fact, Facts, Id, Link, Listed, Medium, Member, MemberList,
         MemberRecord, Options, Pod, PodFact, Recovery, RecoverySource, Seed, ServiceState, Services, Spec, Version,
     },
-    place::{Node, Place},
+    place::{Node, Place, Volume},
     plan,
     report::{
         Directory, DirectoryState, Disk, Etcd, Identity, Log, Position, Process, ProcessState, RecoveryPhase, Report,
@@ -435,6 +435,14 @@ fn d30_the_policy_acts_when_the_others_are_gone_and_waits_for_a_person_when_they
         member.place.node = Node::Gone { since: long_ago() };
     }
     assert!(creates(&dead));
+    // A volume that Kubernetes has given up is mounted on, where its node is only not heard.
+    for (node, acts) in [(Node::Lost { since: long_ago() }, false), (Node::Ready, true)] {
+        for member in &mut dead.members[..2] {
+            member.place.node = node;
+            member.place.volume = Volume::Gone { since: long_ago() };
+        }
+        assert_eq!(creates(&dead), acts, "{node:?}");
+    }
     let manual = facts([up(unborn("c-a")), up(unborn("c-b")), held()]);
     assert!(!creates(&manual));
 }
