@@ -457,7 +457,7 @@ fn what_this_agent_cannot_do_is_refused_by_name() {
         token: String::new(),
     };
     let orders = [
-        (Some(WireOrder::Restore(wire::Restore {})), "Restore"),
+        (Some(WireOrder::Restore(wire::Restore::default())), "Restore"),
         (Some(WireOrder::Credentials(wire::Credentials {})), "Credentials"),
         (Some(WireOrder::Resume(adopt)), "adopt"),
         (None, "newer protocol"),
