@@ -38,6 +38,10 @@ show_state() {
   trap - EXIT
   [ -z "${watching:-}" ] || kill "$watching" 2>/dev/null || true
   [ "$status" != 0 ] || return 0
+  if [ ! -e "$KUBECONFIG" ]; then
+    echo "demo: failed before there was a Kubernetes; the reason is above" >&2
+    exit "$status"
+  fi
   echo "demo: failed; what is there:" >&2
   kubectl get etcdclusters,etcdmembers,pods -o wide >&2 || true
   kubectl get events --sort-by=.lastTimestamp 2>/dev/null | tail -n 20 >&2 || true

@@ -15,7 +15,7 @@ NEXTEST=0.9.151
 GO_AT_LEAST=1.26
 packages=(
   buildah busybox-static ca-certificates conntrack containerd containernetworking-plugins gcc iproute2 iptables
-  kmod libc6-dev make procps protobuf-compiler runc util-linux
+  kmod libc6-dev libprotobuf-dev make procps protobuf-compiler runc util-linux
 )
 
 say() { echo "setup: $*" >&2; }

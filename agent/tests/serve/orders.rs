@@ -115,7 +115,7 @@ fn orders_for_somebody_else_are_refused_by_both_values() {
         );
         operator.cluster_uid = CLUSTER_UID.to_owned();
         for (order, name) in [
-            (Order::Restore(wire::Restore {}), "Restore"),
+            (Order::Restore(wire::Restore::default()), "Restore"),
             (Order::Credentials(wire::Credentials {}), "Credentials"),
         ] {
             assert_refused(

@@ -51,6 +51,8 @@ pub enum RecoveryPhase {
     Rebuilding,
     /// The directory is the new history's.
     Done,
+    /// The snapshot cannot be restored, now or later; the directory is as it was.
+    Refused,
 }
 
 /// A place in a Raft log; of two, the greater one is the end of the log that Raft would elect.
@@ -304,6 +306,7 @@ impl Recovery {
                 Phase::NeedsSpace => RecoveryPhase::NeedsSpace,
                 Phase::Rebuilding => RecoveryPhase::Rebuilding,
                 Phase::Done => RecoveryPhase::Done,
+                Phase::Refused => RecoveryPhase::Refused,
             },
             detail: cut(&recovery.detail, SENTENCE),
             needed_bytes: recovery.needed_bytes,

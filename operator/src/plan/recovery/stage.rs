@@ -183,6 +183,9 @@ fn rebuilding(view: &View) -> Stage {
             mebibytes(recovery.needed_bytes),
             mebibytes(report.disk.free_bytes)
         )),
+        Some(recovery) if recovery.phase == RecoveryPhase::Refused => {
+            Stage::Refused(format!("{name} cannot make the new history: {}", recovery.detail))
+        }
         Some(recovery) if recovery.phase == RecoveryPhase::Rebuilding && !recovery.detail.is_empty() => {
             Stage::Rebuilding(format!("on {name}, tried again: {}", recovery.detail))
         }
