@@ -2,7 +2,9 @@
 
 use anyhow::{Context, Result};
 
-use super::{agent, form, inspect, links, quorum_loss, recover, replace, scale, sizes, stand::Stand, ten};
+use super::{
+    agent, form, inspect, large, links, quorum_loss, recover, refill, replace, scale, sizes, stand::Stand, ten,
+};
 
 /// What one run of an experiment gives: ids of figures, and their values.
 pub type Readings = Vec<(&'static str, f64)>;
@@ -22,6 +24,12 @@ pub enum Experiment {
     FormDisk,
     /// A memory member loses its Pod.
     Replace,
+    /// The same with a database of 1 GiB.
+    Large,
+    /// A disk is emptied.
+    EmptyDisk,
+    /// A log is damaged.
+    WalDamage,
     /// Two memory members lose their Pods.
     LostPods,
     /// Two disks are emptied.
@@ -42,18 +50,21 @@ pub enum Experiment {
 
 impl Experiment {
     /// All, in the order in which they are run: those that share a stand follow each other.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::Sizes,
         Self::Inspect,
         Self::FormMemory,
         Self::FormDisk,
         Self::Replace,
         Self::LostPods,
+        Self::EmptyDisk,
+        Self::WalDamage,
         Self::Recover,
         Self::Scale,
         Self::WriteGap,
         Self::Resume,
         Self::Agent,
+        Self::Large,
         Self::Ten,
         Self::Links,
         Self::LostNodes,
@@ -69,6 +80,9 @@ impl Experiment {
             Self::FormMemory => &["form-first-voter", "form-3-memory"],
             Self::FormDisk => &["form-3-disk"],
             Self::Replace => &["replace-memory-pod"],
+            Self::Large => &["replace-memory-1g"],
+            Self::EmptyDisk => &["refill-empty-disk"],
+            Self::WalDamage => &["refill-wal-damage"],
             Self::LostPods => &["detect-quorum-loss-pods", "detect-quorum-loss-pods-ended"],
             Self::Recover => &["recover-first", "recover-three"],
             Self::Agent => &["agent-rss", "agent-cpu"],
@@ -88,6 +102,9 @@ impl Experiment {
             Self::FormMemory
             | Self::FormDisk
             | Self::Replace
+            | Self::Large
+            | Self::EmptyDisk
+            | Self::WalDamage
             | Self::LostPods
             | Self::Recover
             | Self::Agent
@@ -113,7 +130,10 @@ impl Experiment {
     /// the run itself begins with a time that is not counted.
     #[must_use]
     pub fn has_warm_up(self) -> bool {
-        !matches!(self, Self::Sizes | Self::Inspect | Self::Links | Self::Agent)
+        !matches!(
+            self,
+            Self::Sizes | Self::Inspect | Self::Links | Self::Agent | Self::Large
+        )
     }
 
     /// One run. `number` differs from run to run.
@@ -126,6 +146,9 @@ impl Experiment {
             Self::FormMemory => form::memory(stand?, number).await,
             Self::FormDisk => form::disk(stand?, number).await,
             Self::Replace => Box::pin(replace::run(stand?, number)).await,
+            Self::Large => Box::pin(large::run(stand?, number)).await,
+            Self::EmptyDisk => refill::empty_disk(stand?, number).await,
+            Self::WalDamage => refill::wal_damage(stand?, number).await,
             Self::LostPods => quorum_loss::pods(stand?, number).await,
             Self::Recover => recover::two_disks(stand?, number).await,
             Self::Agent => agent::run(stand?, number).await,

@@ -38,7 +38,7 @@ const fn figure(
 const MIB: f64 = 1_048_576.0;
 
 /// Figures of the benchmarks, in the order of the table.
-pub const FIGURES: [Figure; 23] = [
+pub const FIGURES: [Figure; 26] = [
     figure(
         "form-first-voter",
         "cluster created -> first voter Available",
@@ -54,6 +54,27 @@ pub const FIGURES: [Figure; 23] = [
         "s",
         6.0,
         "14.1",
+    ),
+    figure(
+        "replace-memory-1g",
+        "the same with 1 GiB -> 3 voters, as a multiple of what etcd alone takes to copy it",
+        "x",
+        1.5,
+        "",
+    ),
+    figure(
+        "refill-empty-disk",
+        "a disk emptied and its Pod deleted -> 3 voters",
+        "s",
+        8.0,
+        "198",
+    ),
+    figure(
+        "refill-wal-damage",
+        "a follower's log damaged, its etcd killed -> 3 voters",
+        "s",
+        8.0,
+        "minutes",
     ),
     figure(
         "detect-quorum-loss",

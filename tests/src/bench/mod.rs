@@ -1,8 +1,8 @@
 //! The figures: what is measured, how, and what is wanted. `make bench` calls it.
 //!
 //! * [`figures`] is the list: ids, units, and the limits that are wanted.
-//! * Each experiment measures one or several of them, on a [`stand`]: [`form`], [`replace`], [`quorum_loss`], [`recover`], [`scale`],
-//!   [`ten`], [`agent`], [`inspect`], [`sizes`], [`links`].
+//! * Each experiment measures one or several of them, on a [`stand`]: [`form`], [`replace`], [`large`], [`refill`], [`quorum_loss`],
+//!   [`recover`], [`scale`], [`ten`], [`agent`], [`inspect`], [`sizes`], [`links`].
 //! * [`report`] prints the table and keeps `target/bench/figures.json`.
 //!
 //! A time is what a client sees: from sending the request until the watch delivers the object with the wanted status.
@@ -15,10 +15,12 @@ pub mod figures;
 pub mod follow;
 pub mod form;
 pub mod inspect;
+pub mod large;
 pub mod links;
 pub mod process;
 pub mod quorum_loss;
 pub mod recover;
+pub mod refill;
 pub mod replace;
 pub mod report;
 pub mod scale;

@@ -1,7 +1,6 @@
 //! How fast a memory member comes back whose Pod is lost, and its data with it.
 
 use anyhow::{Context, Result};
-use crds::EtcdCluster;
 use kube::api::DeleteParams;
 use tokio::time::Instant;
 
@@ -26,13 +25,10 @@ pub async fn run(stand: &Stand, run: usize) -> Result<Readings> {
     let mut follow = Follow::new(stand.clusters(), CLUSTER);
     let begin = Instant::now();
     stand.pods().delete(&lost.name, &DeleteParams::default()).await?;
-    let whole_again = |cluster: &EtcdCluster| {
-        let mut members = cluster.status.iter().flat_map(|status| &status.members);
-        members.any(|member| member.name == lost.name && member.id.is_some() && member.id != lost.id)
-            && is_whole(cluster)
-    };
     let (end, _) = follow
-        .until("whole again", LIMIT, |cluster| cluster.is_some_and(whole_again))
+        .until("whole again", LIMIT, |cluster| {
+            cluster.is_some_and(|cluster| is_whole(cluster) && stand::has_new_id(cluster, lost))
+        })
         .await?;
     Ok(vec![("replace-memory-pod", (end - begin).as_secs_f64())])
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
-use crds::EtcdCluster;
+use crds::{EtcdCluster, etcdcluster::MemberSummary};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, ResourceExt,
@@ -132,6 +132,13 @@ pub fn is_whole_with(cluster: &EtcdCluster, size: i32) -> bool {
     let quorum = status.quorum.unwrap_or_default();
     (status.ready_members, quorum.voters, quorum.healthy) == (size, size, size)
         && i32::try_from(status.members.len()) == Ok(size)
+}
+
+/// A member that was lost is back under another ID.
+#[must_use]
+pub fn has_new_id(cluster: &EtcdCluster, lost: &MemberSummary) -> bool {
+    let mut members = cluster.status.iter().flat_map(|status| &status.members);
+    members.any(|member| member.name == lost.name && member.id.is_some() && member.id != lost.id)
 }
 
 /// The condition `Available` has that status, and one of those reasons if any are given.

@@ -15,6 +15,7 @@
 mod agent;
 mod cluster;
 mod condition;
+mod damage;
 mod digest;
 mod etcd;
 pub mod history;
@@ -32,6 +33,7 @@ mod writer;
 pub use agent::AgentHttp;
 pub use cluster::{Cluster, FORMATION};
 pub use condition::{condition, says};
+pub use damage::{flip_in_log, log_file, overwrite, record_in_log};
 pub use etcd::{Etcd, Listed};
 pub use link::{Dialler, Identity};
 pub use operator::{NAMESPACE as OPERATOR_NAMESPACE, Operator};

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::{FileExt as _, PermissionsExt as _},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
     time::{Duration, Instant},
@@ -10,7 +10,10 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use crds::EtcdMember;
-use tests::harness::{Cluster, FORMATION, Outcome, Process, empty, holds, scenario, spec, until};
+use tests::harness::{
+    Cluster, FORMATION, Outcome, Process, empty, flip_in_log, holds, log_file, overwrite, record_in_log, scenario,
+    spec, until,
+};
 
 /// How a damage is made on a data volume.
 type Damage = fn(&Path) -> Result<()>;
@@ -90,52 +93,14 @@ fn anew(volume: &Path) -> Result<()> {
     Ok(fs::create_dir(volume.join("lost+found"))?)
 }
 
-fn wal(volume: &Path) -> Result<PathBuf> {
-    let mut files: Vec<PathBuf> = fs::read_dir(volume.join("member/wal"))?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "wal"))
-        .collect();
-    files.sort();
-    files.pop().context("no WAL")
-}
-
-/// The beginning of a record in the middle of the log.
-fn middle(wal: &Path) -> Result<u64> {
-    let file = fs::File::open(wal)?;
-    let (mut records, mut at) = (Vec::new(), 0);
-    loop {
-        let mut length = [0; 8];
-        if file.read_at(&mut length, at)? < 8 || length == [0; 8] {
-            break;
-        }
-        records.push(at);
-        let length = u64::from_le_bytes(length);
-        let padding = if length >> 63 == 1 { (length >> 56) & 7 } else { 0 };
-        at += 8 + (length & (u64::MAX >> 8)) + padding;
-    }
-    records.get(records.len() / 2).copied().context("no record")
-}
-
-fn write(path: &Path, at: u64, bytes: &[u8]) -> Result<()> {
-    Ok(fs::OpenOptions::new().write(true).open(path)?.write_all_at(bytes, at)?)
-}
-
-fn flip(volume: &Path) -> Result<()> {
-    let wal = wal(volume)?;
-    let at = middle(&wal)? + 12;
-    let mut byte = [0];
-    fs::File::open(&wal)?.read_exact_at(&mut byte, at)?;
-    write(&wal, at, &[!byte[0]])
-}
-
 fn zero_a_sector(volume: &Path) -> Result<()> {
-    let wal = wal(volume)?;
-    write(&wal, middle(&wal)? & !511, &[0; 512])
+    let wal = log_file(volume)?;
+    overwrite(&wal, record_in_log(&wal)? & !511, &[0; 512])
 }
 
 fn break_a_length(volume: &Path) -> Result<()> {
-    let wal = wal(volume)?;
-    write(&wal, middle(&wal)? + 4, &[1])
+    let wal = log_file(volume)?;
+    overwrite(&wal, record_in_log(&wal)? + 4, &[1])
 }
 
 fn db(volume: &Path) -> PathBuf {
@@ -169,7 +134,7 @@ fn d03_d31_d12_a_damaged_log_is_found_before_etcd_starts_on_it_and_filled_again(
             &cluster,
             &members[0],
             "a flipped byte of the log",
-            flip,
+            flip_in_log,
             &["Damaged", "WAL"],
         )
         .await?;
@@ -204,7 +169,7 @@ fn d05_a_damaged_db_is_named_and_filled_again() -> Outcome {
             &cluster,
             &members[1],
             "meta pages of zeros",
-            |volume| write(&db(volume), 0, &[0; 8192]),
+            |volume| overwrite(&db(volume), 0, &[0; 8192]),
             &["Damaged", "meta pages"],
         )
         .await?;
@@ -239,10 +204,10 @@ fn d06_the_only_member_with_a_damaged_log_is_held_and_nothing_of_it_is_touched()
         let (pod, volume) = (cluster.pod_uid(&member).await?, cluster.mounted_volume(&member).await?);
         let etcd = Process::etcd(&pod)?;
         etcd.stop()?;
-        flip(&volume)?;
+        flip_in_log(&volume)?;
         etcd.kill()?;
         told(&cluster, &member, "Damaged").await?;
-        let log = wal(&volume)?;
+        let log = log_file(&volume)?;
         let before = fs::metadata(&log)?.modified()?;
         holds(
             "nothing is touched and etcd is not started",
